@@ -7,7 +7,7 @@ A request with a single group, in a cloud without nested and sharing providers, 
 combinations: each provider that meets the constraints is a candidate. For any other request,
 providers are combined within each tree, once for all trees of the same shape.
 :func:`render_summaries` renders provider summaries, which the scheduler does not need.
-:mod:`placement_sched.candidates.explain` reports the trees that each constraint removed.
+:mod:`placement_sched.explain.report` reports the trees that each constraint removed.
 """
 
 from collections import defaultdict

@@ -26,10 +26,7 @@ from placement_sched.console.reports import (
     render_explanation_report,
 )
 from placement_sched.errors import Invalid, NotFound
-from placement_sched.model.aggregates import DEFAULT_POLICY
-from placement_sched.model.decision import SELECTED
-from placement_sched.model.document import Json
-from placement_sched.model.explanation_reader import (
+from placement_sched.explain.reader import (
     compare_stages,
     count_passed,
     describe_obstacle,
@@ -38,6 +35,9 @@ from placement_sched.model.explanation_reader import (
     list_stage_reasons,
     with_names,
 )
+from placement_sched.model.aggregates import DEFAULT_POLICY
+from placement_sched.model.decision import SELECTED
+from placement_sched.model.document import Json
 from placement_sched.model.short_forms import FORMS
 
 _NONE = "-"

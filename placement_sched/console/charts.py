@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from placement_sched.console.units import describe_stage
-from placement_sched.model.decision import NO_VALID_HOST, SELECTED
-from placement_sched.model.document import Json
-from placement_sched.model.explanation_reader import (
+from placement_sched.explain.reader import (
     GroupedReason,
     format_missing_names,
     format_node,
     group_reasons,
     iterate_stages,
 )
+from placement_sched.model.decision import NO_VALID_HOST, SELECTED
+from placement_sched.model.document import Json
 
 #: Maximum number of hosts in a weights chart, and number of colours.
 BEST, COLOURS = 10, 8

@@ -25,11 +25,11 @@ from placement_sched.console.page import (
 )
 from placement_sched.console.units import format_share, format_used
 from placement_sched.errors import NotFound
+from placement_sched.explain.reader import format_value, with_names
 from placement_sched.limits import MAX_LISTED_HOSTS, MAX_SEARCH_HITS
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.explanation_reader import format_value, with_names
 from placement_sched.model.names import (
     find_nearest,
     format_suggestion,

@@ -33,10 +33,10 @@ from placement_sched.console.reports import (
 )
 from placement_sched.console.units import format_stage
 from placement_sched.errors import Invalid
+from placement_sched.explain.reader import with_names
 from placement_sched.model import decision as model
 from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.explanation_reader import with_names
 from placement_sched.model.names import read_uuid
 
 _DECISIONS, _COUNTS = "/scheduler/v1/decisions", "/scheduler/v1/decision_counts"

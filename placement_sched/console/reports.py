@@ -17,9 +17,7 @@ from placement_sched.console.charts import (
     build_funnel_picture,
     build_weights_picture,
 )
-from placement_sched.model.decision import SELECTED
-from placement_sched.model.document import Json
-from placement_sched.model.explanation_reader import (
+from placement_sched.explain.reader import (
     count_passed,
     describe_obstacle,
     format_node,
@@ -27,6 +25,8 @@ from placement_sched.model.explanation_reader import (
     with_all_keys,
     with_names,
 )
+from placement_sched.model.decision import SELECTED
+from placement_sched.model.document import Json
 from placement_sched.model.provider import FULL, NEARLY_FULL
 
 #: Maximum number of names in a sentence.

@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from placement_sched.explain.reader import with_names
 from placement_sched.model.clock import format_duration, utcnow
-from placement_sched.model.explanation_reader import with_names
 from placement_sched.model.provider import FULL, NEARLY_FULL
 
 #: Titles of resource classes whose unit is in their name.

@@ -11,9 +11,9 @@ from uuid import UUID
 
 import orjson
 
+from placement_sched.explain.values import CANDIDATES
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import CANDIDATES
 from placement_sched.model.hardware.numa import NUMATopologyLimits
 
 SELECTED, NO_VALID_HOST = "selected", "no_valid_host"

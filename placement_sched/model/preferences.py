@@ -20,7 +20,7 @@ from placement_sched.model.document import build_json_path
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
 from placement_sched.model.names import find_nearest, format_suggestion, suggest_name
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 
 #: Prefix of the extra specs.
 NAMESPACE = "scheduler:"

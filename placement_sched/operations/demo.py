@@ -14,9 +14,9 @@ from uuid import NAMESPACE_URL, uuid5
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid, NoValidHost
+from placement_sched.explain.values import EVERYTHING
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import EVERYTHING
 from placement_sched.operations.fleet.load import load
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.caches import ProcessCaches

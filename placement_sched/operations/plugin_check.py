@@ -21,8 +21,8 @@ from placement_sched.config.conf import CONF
 from placement_sched.config.settings import Conf, Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConfigurationError, Error, format_one_line
+from placement_sched.explain.values import ExplanationView
 from placement_sched.model.clock import utcnow
-from placement_sched.model.explanation import ExplanationView
 from placement_sched.operations.fleet.load import apply
 from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.prepare import open_temporary_database

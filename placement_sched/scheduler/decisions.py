@@ -15,6 +15,7 @@ from oslo_log import log
 from placement_sched import errors
 from placement_sched.config.conf import list_server_options
 from placement_sched.config.settings import Settings, cached_by_settings
+from placement_sched.explain.values import ExplanationView, Funnel, Obstacle, build_hosts_json
 from placement_sched.limits import (
     MAX_BEST_HOSTS,
     MAX_FUNNEL_BYTES,
@@ -26,7 +27,6 @@ from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import Conditions, Decision, DecisionLabels, SchedulingResult
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import ExplanationView, Funnel, Obstacle, build_hosts_json
 from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
 

@@ -10,11 +10,11 @@ import orjson
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, PluginFailed
+from placement_sched.explain.values import FilterReport, Rejected, RequestFilterReport
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.explanation import FilterReport, Rejected, RequestFilterReport
 from placement_sched.model.names import canonicalize_uuid
+from placement_sched.model.rejection import Rejection, SuggestedChange
 from placement_sched.model.request_spec import REBUILD_HINT, RequestSpec
-from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.filters import BaseHostFilter, FilterResult, Passed
 from placement_sched.scheduler.host_state import HostState, get_candidates, set_candidates
 from placement_sched.scheduler.plugin import PluginCall, has_overrides

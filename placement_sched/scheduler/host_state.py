@@ -21,8 +21,8 @@ from placement_sched.model.hardware.numa import FittedNUMACell, InstanceNUMACell
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
 from placement_sched.model.hardware.pci_devices import PciPools, build_devices, with_providers
 from placement_sched.model.instance import HostInstance
+from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection
 
 LOG = log.getLogger(__name__)
 

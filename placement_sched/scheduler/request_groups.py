@@ -15,9 +15,9 @@ from oslo_config import cfg
 
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
+from placement_sched.explain.values import FLAVOR, IMAGE, IgnoredValue
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AggregateTerms, RequestGroup, TraitTerms
-from placement_sched.model.explanation import FLAVOR, IMAGE, IgnoredValue
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image

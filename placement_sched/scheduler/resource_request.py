@@ -9,6 +9,7 @@ from placement_sched.candidates.request import Search
 from placement_sched.candidates.search import find, prepare
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid, TooComplex, UnknownResourceClassOrTrait
+from placement_sched.explain.values import IgnoredValue, RequestFilterReport
 from placement_sched.limits import MAX_FITTED, MAX_MEMBERSHIPS, MAX_REQUESTED_AMOUNTS
 from placement_sched.model.candidates_query import (
     AggregateTerms,
@@ -18,7 +19,6 @@ from placement_sched.model.candidates_query import (
     TraitTerms,
     merge_results,
 )
-from placement_sched.model.explanation import IgnoredValue, RequestFilterReport
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filtering import (
     RequestFilterRun,

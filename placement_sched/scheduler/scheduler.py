@@ -41,6 +41,7 @@ from placement_sched.errors import (
     Unavailable,
     relocate_errors,
 )
+from placement_sched.explain.values import ExplanationView
 from placement_sched.limits import (
     MAX_CLAIM_ATTEMPTS,
     MAX_EXPENSIVE_QUERIES,
@@ -51,7 +52,6 @@ from placement_sched.model.clock import Clock, measure
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.decision import EXPLAIN, NO_CLAIM, SELECT, DecisionSeed, SchedulingResult
 from placement_sched.model.document import Document, Json
-from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.figures import set_failover_result
 from placement_sched.model.request_stats import get_request_stats
 from placement_sched.notifications import SILENT, Notifier

@@ -16,13 +16,13 @@ from typing import Any, Self
 from placement_sched.config.settings import Settings
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
+from placement_sched.explain.values import USED_UP, FilterReport, HostReport, Rejected
 from placement_sched.model.aggregates import ANTI_AFFINITY, MAX_SERVER_PER_HOST
 from placement_sched.model.candidates_query import Candidates
 from placement_sched.model.clock import measure
 from placement_sched.model.decision import DecisionSeed, Selection
-from placement_sched.model.explanation import USED_UP, FilterReport, HostReport, Rejected
+from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filtering import RequestFilterRun
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters

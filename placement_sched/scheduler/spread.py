@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Invalid
+from placement_sched.explain.values import FLAVOR, IneffectiveKey
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
-from placement_sched.model.explanation import FLAVOR, IneffectiveKey
 from placement_sched.model.names import suggest_name
 from placement_sched.model.preferences import (
     EXTRA_SPECS,

@@ -11,15 +11,15 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Engine, select
 
 from placement_sched.candidates.cache import ProviderCache
-from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.candidates.search import find, prepare
 from placement_sched.config.settings import Settings
 from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
+from placement_sched.explain.report import SearchRun, explain
+from placement_sched.explain.values import CandidatesReport, ExplanationView
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery
-from placement_sched.model.explanation import CandidatesReport, ExplanationView
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement.change_log import Changes
 

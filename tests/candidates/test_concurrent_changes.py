@@ -12,10 +12,10 @@ from sqlalchemy import event
 
 from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
-from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.search import find, prepare, render_summaries
+from placement_sched.explain.report import SearchRun, explain
+from placement_sched.explain.values import ExplanationView
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.explanation import ExplanationView
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import resource_providers
 from tests.candidates.documented import build_cloud, provider

@@ -10,12 +10,12 @@ import pytest
 from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
 from placement_sched.candidates.cache import ProviderCache
-from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare, render_summaries
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.transaction import Database
+from placement_sched.explain.report import SearchRun, explain
 from placement_sched.model import explanation
 from placement_sched.model.candidates_query import (
     AggregateTerms,

@@ -7,7 +7,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.console.cloud import SOURCES
-from placement_sched.model.explanation_reader import format_value
+from placement_sched.explain.reader import format_value
 from tests.console.pages import read_rows_of_section
 from tests.support import program
 from tests.support.policies import settings_with_policies

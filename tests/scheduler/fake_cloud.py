@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters import BaseRequestFilter, RequestFilterResult
 from tests.support.states import build_aggregates, build_settings
 

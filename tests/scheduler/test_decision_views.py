@@ -7,8 +7,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from placement_sched.errors import Invalid
+from placement_sched.explain.values import ExplanationView
 from placement_sched.model.decision import DecisionSeed
-from placement_sched.model.explanation import ExplanationView
 from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decision_views import CURRENT_SETTINGS, RECORDED_SETTINGS, replay
 from placement_sched.store import decisions

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from placement_sched.errors import NoValidHost, Unavailable
-from placement_sched.model.explanation import (
+from placement_sched.explain.values import (
     CandidatesReport,
     FilterReport,
     Funnel,

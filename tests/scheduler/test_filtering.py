@@ -14,9 +14,9 @@ from sqlalchemy.exc import NoResultFound, OperationalError
 
 from placement_sched.config.conf import CONF
 from placement_sched.errors import Invalid, PluginFailed, Unavailable
-from placement_sched.model.explanation import Rejected
+from placement_sched.explain.values import Rejected
+from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import RequestLevelParams, RequestSpec
-from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filtering import (
     check_request,
     check_result,

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 import pytest
 
 from placement_sched.errors import Invalid, TooComplex, UnknownResourceClassOrTrait
+from placement_sched.explain.values import FLAVOR, IgnoredValue, RequestFilterReport
 from placement_sched.model.clock import utcnow
-from placement_sched.model.explanation import FLAVOR, IgnoredValue, RequestFilterReport
 from placement_sched.scheduler import caches
 from placement_sched.scheduler.plugins import get_plugins
 from placement_sched.scheduler.resource_request import (

@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from placement_sched.db import tables
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 from tests.conftest import make_settings
 from tests.support.invariants import assert_invariants, execute_without_foreign_keys
 from tests.support.numa_nodes import (

@@ -8,9 +8,9 @@ from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import responses
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
+from placement_sched.explain.values import ExplanationView
 from placement_sched.model import decision as model
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import ExplanationView
 from placement_sched.scheduler import decision_views
 from placement_sched.scheduler.decision_views import CURRENT_SETTINGS, RECORDED_SETTINGS
 from placement_sched.scheduler.policies.registry import get_policies

@@ -15,11 +15,11 @@ from placement_sched.api.scheduler import request_schema, responses
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NoValidHost
+from placement_sched.explain.values import ExplanationView
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json, with_whole_numbers
-from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.plan_run import (
     DONE,
     FAILED,

@@ -53,10 +53,10 @@ from placement_sched.cli.scheduler.scheduler_client import (
 )
 from placement_sched.console.reports import render_decision_report
 from placement_sched.errors import Invalid, NotFound, Unavailable, format_error
+from placement_sched.explain.reader import format_value, with_all_keys, with_names
 from placement_sched.model.clock import format_duration, parse_time, read_duration, utcnow
 from placement_sched.model.decision import KINDS
 from placement_sched.model.document import Json, PathStep, join_keys
-from placement_sched.model.explanation_reader import format_value, with_all_keys, with_names
 from placement_sched.model.names import read_uuid
 from placement_sched.operations.periodic import purge_decisions
 from placement_sched.scheduler.decision_views import read_query

@@ -13,10 +13,7 @@ from rich.text import Text
 from placement_sched.cli.output import Column, format_count, make_table
 from placement_sched.console.reports import Heading
 from placement_sched.errors import Invalid
-from placement_sched.model.clock import utcnow
-from placement_sched.model.document import Json
-from placement_sched.model.explanation import describe_hosts_without
-from placement_sched.model.explanation_reader import (
+from placement_sched.explain.reader import (
     count_passed,
     describe_obstacle,
     format_missing_names,
@@ -25,6 +22,9 @@ from placement_sched.model.explanation_reader import (
     iterate_stages,
     with_names,
 )
+from placement_sched.explain.values import describe_hosts_without
+from placement_sched.model.clock import utcnow
+from placement_sched.model.document import Json
 
 #: Maximum number of passed hosts that are printed with their weights.
 BEST = 3

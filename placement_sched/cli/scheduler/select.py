@@ -44,15 +44,15 @@ from placement_sched.cli.scheduler.scheduler_client import (
 from placement_sched.cli.scheduler.server_request import read_server_request
 from placement_sched.console.reports import iterate_facts, render_explanation_report
 from placement_sched.errors import NotFound, NoValidHost
-from placement_sched.model.document import Json
-from placement_sched.model.explanation import PASSED, UNKNOWN
-from placement_sched.model.explanation_reader import (
+from placement_sched.explain.reader import (
     compare_stages,
     describe_obstacle,
     format_node,
     list_stage_reasons,
     with_names,
 )
+from placement_sched.explain.values import PASSED, UNKNOWN
+from placement_sched.model.document import Json
 from placement_sched.model.names import format_suggestion, suggest_names
 
 #: Maximum number of hosts per table, as columns.

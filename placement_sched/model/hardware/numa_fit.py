@@ -23,7 +23,7 @@ from placement_sched.model.hardware.numa import (
     find_arrangement,
 )
 from placement_sched.model.hardware.pci_devices import Devices
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 
 _PAGE_KEYWORDS = {numa.PAGES_SMALL: "small", numa.PAGES_LARGE: "large", numa.PAGES_ANY: "any"}
 

@@ -21,7 +21,7 @@ from placement_sched.model.hardware.pci_requests import (
     InstancePCIRequest,
     InstancePCIRequests,
 )
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 
 Pool = dict[str, Any]
 Pools = Sequence[Pool]

@@ -35,7 +35,7 @@ from placement_sched.model.hardware.pci_devices import (
 from placement_sched.model.hardware.pci_requests import Alias, InstancePCIRequest
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 
 Amounts = NDArray[np.float64]
 

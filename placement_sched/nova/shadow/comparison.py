@@ -19,10 +19,10 @@ from datetime import datetime
 from math import isclose
 from typing import Any, NamedTuple, Self
 
+from placement_sched.explain.values import CANDIDATES, FILTERS, Funnel
 from placement_sched.limits import MAX_SHADOW_REJECTED
 from placement_sched.model import shadow_result
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import CANDIDATES, FILTERS, Funnel
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, OPEN, ShadowResult
 from placement_sched.scheduler.weights import WeighedHost
 

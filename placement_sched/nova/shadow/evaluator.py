@@ -14,6 +14,7 @@ from oslo_log import log
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, Unavailable
+from placement_sched.explain.values import ExplanationView
 from placement_sched.limits import (
     MAX_SHADOW_BEST,
     MAX_SHADOW_BEST_OF_REQUEST,
@@ -33,7 +34,6 @@ from placement_sched.model.decision import (
     compute_digest,
 )
 from placement_sched.model.document import Document, Json
-from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.messaging import read_text
 from placement_sched.nova.request_spec import build_document, read_instance_uuids

@@ -25,9 +25,9 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.engine import build_database_url
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, Invalid, Unavailable
+from placement_sched.explain.values import ExplanationView
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.decision import SchedulingResult
-from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, ShadowResult
 from placement_sched.nova.databases import check_databases_set
 from placement_sched.nova.databases.placements import (

@@ -13,10 +13,10 @@ from uuid import uuid4
 
 import numpy as np
 
-from placement_sched.candidates.explain import iterate_steps
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
+from placement_sched.explain.report import iterate_steps
 from placement_sched.limits import MAX_RECOUNTED_PARTS
 from placement_sched.model.document import Document, Json
 from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability

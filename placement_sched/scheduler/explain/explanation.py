@@ -7,19 +7,15 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 
-from placement_sched.candidates.explain import SearchRun, list_near_misses
-from placement_sched.candidates.explain_stages import Stage, find_nearest_amounts, list_stages
-from placement_sched.candidates.near_misses import remove_terms, with_amount
 from placement_sched.candidates.request import Search
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
-from placement_sched.limits import MAX_NEAR_MISS_HOSTS, MAX_NEAR_MISSES
-from placement_sched.model.aggregates import DEFAULT_POLICY
-from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
-from placement_sched.model.decision import NO_VALID_HOST, SELECTED
-from placement_sched.model.document import Json
-from placement_sched.model.explanation import (
+from placement_sched.explain.host_verdict import HostVerdict
+from placement_sched.explain.near_misses import remove_terms, with_amount
+from placement_sched.explain.report import SearchRun, list_near_misses
+from placement_sched.explain.stages import Stage, find_nearest_amounts, list_stages
+from placement_sched.explain.values import (
     CANDIDATES,
     COMPUTE_NODES,
     FILTERS,
@@ -31,11 +27,15 @@ from placement_sched.model.explanation import (
     build_hosts_json,
     select_fewest_changes,
 )
-from placement_sched.model.host_verdict import HostVerdict
+from placement_sched.limits import MAX_NEAR_MISS_HOSTS, MAX_NEAR_MISSES
+from placement_sched.model.aggregates import DEFAULT_POLICY
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
+from placement_sched.model.decision import NO_VALID_HOST, SELECTED
+from placement_sched.model.document import Json
 from placement_sched.model.image import ImageProperties
 from placement_sched.model.names import join_words
+from placement_sched.model.rejection import Rejection, SuggestedChange
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.explain.funnel import (
     build_fresh_states,
     build_funnel,

@@ -13,14 +13,11 @@ from typing import Any, NamedTuple
 import os_traits
 
 from placement_sched.candidates.constraints import ROOT_REQUIRED
-from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.search import find_on, prepare
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, TooComplex
-from placement_sched.limits import MAX_COMPARED_NAMES
-from placement_sched.model.candidates_query import Candidates, CandidatesQuery
-from placement_sched.model.compute_node import describe_disabled
-from placement_sched.model.explanation import (
+from placement_sched.explain.report import SearchRun, explain
+from placement_sched.explain.values import (
     COMPUTE_NODES,
     CandidatesReport,
     ExplanationView,
@@ -32,6 +29,9 @@ from placement_sched.model.explanation import (
     RoomReport,
     StepReport,
 )
+from placement_sched.limits import MAX_COMPARED_NAMES
+from placement_sched.model.candidates_query import Candidates, CandidatesQuery
+from placement_sched.model.compute_node import describe_disabled
 from placement_sched.model.names import shorten_names, suggest_name
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import RequestStats, get_request_stats

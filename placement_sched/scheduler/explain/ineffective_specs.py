@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from placement_sched.explain.values import FLAVOR, IneffectiveKey
 from placement_sched.limits import MAX_COMPARED_NAMES
-from placement_sched.model.explanation import FLAVOR, IneffectiveKey
 from placement_sched.model.names import suggest_name
 from placement_sched.scheduler.extra_specs import find_validator, list_namespaces, list_plain_names
 from placement_sched.scheduler.filters.extra_specs_ops import OPERATORS

@@ -13,19 +13,16 @@ from typing import Any, Self
 
 import os_traits
 
-from placement_sched.candidates.explain import map_rejections_by_root
-from placement_sched.candidates.explain_stages import list_stages
-from placement_sched.candidates.near_misses import remove_terms
 from placement_sched.candidates.request import Search
 from placement_sched.candidates.search import prepare
 from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownResourceClassOrTrait
-from placement_sched.limits import MAX_COMPARED_NAMES, MAX_SIMILAR_NAMES
-from placement_sched.model.aggregates import HostAggregate
-from placement_sched.model.candidates_query import Candidates, CandidatesQuery, merge_results
-from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.explanation import (
+from placement_sched.explain.host_verdict import HostVerdict, RejectReason
+from placement_sched.explain.near_misses import remove_terms
+from placement_sched.explain.report import map_rejections_by_root
+from placement_sched.explain.stages import list_stages
+from placement_sched.explain.values import (
     CANDIDATES,
     COMPUTE_NODES,
     FILTERS,
@@ -37,9 +34,12 @@ from placement_sched.model.explanation import (
     Funnel,
     StepReport,
 )
-from placement_sched.model.host_verdict import HostVerdict, RejectReason
+from placement_sched.limits import MAX_COMPARED_NAMES, MAX_SIMILAR_NAMES
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.candidates_query import Candidates, CandidatesQuery, merge_results
+from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.names import find_nearest, join_words, list_if_few, read_uuid
-from placement_sched.model.verdict import Rejection, SuggestedChange
+from placement_sched.model.rejection import Rejection, SuggestedChange
 from placement_sched.scheduler.explain.funnel import (
     NOT_REPORTED,
     build_fresh_states,

@@ -23,8 +23,8 @@ from placement_sched.config.settings import Settings
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import ImageProperties
 from placement_sched.model.names import shorten_names
+from placement_sched.model.rejection import Rejection, SuggestedChange, SuggestedChanges
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection, SuggestedChange, SuggestedChanges
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import SchedulerPlugin, list_classes

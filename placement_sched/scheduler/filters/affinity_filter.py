@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MAX_SERVER_PER_HOST
 from placement_sched.model.names import shorten_names
+from placement_sched.model.rejection import Rejection, SuggestedChange, SuggestedChanges
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection, SuggestedChange, SuggestedChanges
 from placement_sched.scheduler.filters import BaseHostFilter, HostCheck, HostState, drop_hint
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import count_members, list_hinted_instances

@@ -11,7 +11,7 @@ import orjson
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_QUERY_CHARACTERS, MAX_QUERY_DEPTH, MAX_QUERY_VALUES
 from placement_sched.model.document import is_larger
-from placement_sched.model.verdict import SuggestedChanges
+from placement_sched.model.rejection import SuggestedChanges
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,

@@ -16,10 +16,10 @@ from placement_sched.config.options.ignored import SECTIONS_OF_NOVA
 from placement_sched.config.settings import Settings, cached_by_settings
 from placement_sched.config.sources import Assignment, Place, convert_value, describe_wrong_value
 from placement_sched.errors import ConfigurationError
+from placement_sched.explain.values import PolicyReport, SelectorReport
 from placement_sched.limits import MAX_RATIO
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.explanation import PolicyReport, SelectorReport
 from placement_sched.model.hardware.pci_requests import Alias, parse_aliases
 from placement_sched.model.names import suggest_name
 from placement_sched.model.request_spec import RequestSpec

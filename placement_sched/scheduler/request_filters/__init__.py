@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol
 
 from placement_sched.config.settings import Settings
 from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import Destination, RequestSpec
-from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.plugin import SchedulerPlugin, list_classes
 
 __all__ = [

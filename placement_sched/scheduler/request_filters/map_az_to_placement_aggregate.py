@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from placement_sched.limits import MAX_COMPARED_NAMES
 from placement_sched.model.aggregates import HostAggregate, parse_zones
 from placement_sched.model.names import find_nearest, suggest_names
+from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import request_filters
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,

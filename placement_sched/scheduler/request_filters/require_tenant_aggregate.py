@@ -4,8 +4,8 @@
 from oslo_config import cfg
 
 from placement_sched.model.aggregates import list_projects
+from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.plugin import build_group_options
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,

@@ -2,8 +2,8 @@
 """required_aggregates_by_trait: request filter by aggregates for traits."""
 
 from placement_sched.config.settings import Settings
+from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import request_groups
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,

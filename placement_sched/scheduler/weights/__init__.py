@@ -25,8 +25,8 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched.config.settings import Settings
+from placement_sched.explain.values import HostReport, WeigherReport, WeightReport
 from placement_sched.model.aggregates import HostAggregate
-from placement_sched.model.explanation import HostReport, WeigherReport, WeightReport
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import (

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from placement_sched.cli.scheduler.render_explanation import render
-from placement_sched.model.explanation import WeightReport
-from placement_sched.model.explanation_reader import describe_obstacle
+from placement_sched.explain.reader import describe_obstacle
+from placement_sched.explain.values import WeightReport
 from tests.support.explanations import (
     build_explanation,
     build_selection,

@@ -7,7 +7,7 @@ from typing import Any
 from placement_sched.model.hardware.numa import FittedNUMACell, NUMACell, NUMATopology
 from placement_sched.model.hardware.numa_fit import fit_to_host
 from placement_sched.model.hardware.pci_devices import build_devices
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.schemas.node_report import parse_numa_topology

@@ -22,7 +22,7 @@ from placement_sched.model.hardware.numa_fit import fit_to_host, select_fitting_
 from placement_sched.model.hardware.pci_devices import Devices, PciPools
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest
 from placement_sched.model.image import CHOICES
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 from placement_sched.schemas.node_report import parse_numa_topology
 from tests.support.numa_nodes import build_host_with_memory, build_instance_with_memory
 

@@ -28,7 +28,7 @@ from placement_sched.model.hardware.numa_fit import (
     with_usage,
 )
 from placement_sched.model.hardware.pci_devices import Devices
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 from tests.model.hardware.pci_stats import FakePciStats
 from tests.support.numa_nodes import (
     CORES,

@@ -15,7 +15,7 @@ from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.hardware.stranding import FlavorTable, _count_spread
 from placement_sched.model.image import Image
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 from tests.support.stranding import (
     GPU_ALIASES,
     build_flavor,

@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 from placement_sched.scheduler.explain import verdicts as module
 from placement_sched.scheduler.explain.verdicts import describe_would_fit
 from placement_sched.scheduler.filters.image_props_filter import ImagePropertiesFilter

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.scheduler.render_explanation import _render_stage
-from placement_sched.model.explanation_reader import format_missing_names
+from placement_sched.explain.reader import format_missing_names
 from placement_sched.operations.plugin_check import load_classes, try_classes
 from placement_sched.scheduler import plugin
 from placement_sched.scheduler.nova_shim import finder, objects

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
 )

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.rejection import Rejection
 from placement_sched.scheduler.live_settings import with_overrides
 from placement_sched.scheduler.plugins import get_plugins
 from placement_sched.scheduler.request_filters.required_aggregates_by_trait import (

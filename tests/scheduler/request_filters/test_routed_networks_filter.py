@@ -3,8 +3,8 @@
 
 import pytest
 
+from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import NetworkRequest
-from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.routed_networks_filter import RoutedNetworksFilter
 from tests.support.states import build_spec
 

@@ -6,11 +6,11 @@ from random import Random
 
 from sqlalchemy import select
 
-from placement_sched.candidates.explain import SearchRun, explain, iterate_steps
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.tables import resource_providers
+from placement_sched.explain.report import SearchRun, explain, iterate_steps
+from placement_sched.explain.values import EVERYTHING
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.explanation import EVERYTHING
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.sources import make_provider_source
 

@@ -15,13 +15,13 @@ from tests.candidates.documented import (
     build_cloud,
     provider,
 )
-from tests.candidates.explained import (
+from tests.candidates.reference import SHARING_TRAIT
+from tests.explain.explained import (
     ISOLATED_GROUPS_QUERY,
     SAME_SUBTREE_QUERY,
     build_request_group,
     explain_search,
 )
-from tests.candidates.reference import SHARING_TRAIT
 from tests.support.clouds import Host, build_inventory, load_cloud
 
 pytestmark = pytest.mark.usefixtures("with_and_without_provider_cache")

@@ -6,12 +6,12 @@ from os_resource_classes import STANDARDS
 
 from placement_sched.candidates import near_misses as near_misses_module
 from placement_sched.candidates.combine import WorkBudget
-from placement_sched.candidates.explain_stages import CheckedTrees
-from placement_sched.candidates.near_misses import build_explanation_budget, find_near_misses
 from placement_sched.candidates.search import prepare
 from placement_sched.errors import TooComplex
+from placement_sched.explain.near_misses import build_explanation_budget, find_near_misses
+from placement_sched.explain.stages import CheckedTrees
+from placement_sched.explain.values import NearMisses
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.explanation import NearMisses
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.sources import make_provider_source, search_and_explain_candidates
 from tests.support.clouds import Cloud, load_cloud

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 from placement_sched.limits import MAX_FIT_EXAMPLES
 from placement_sched.model.document import Json
 from placement_sched.model.names import join_words
-from placement_sched.model.verdict import SuggestedChange
+from placement_sched.model.rejection import SuggestedChange
 
 
 @dataclass(frozen=True, slots=True)

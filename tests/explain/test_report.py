@@ -8,10 +8,10 @@ from random import Random
 import pytest
 from hypothesis import given
 
-from placement_sched.candidates.explain import SearchRun, map_rejections_by_root
 from placement_sched.candidates.search import find, prepare
+from placement_sched.explain.report import SearchRun, map_rejections_by_root
+from placement_sched.explain.values import ExplanationView, NearMisses
 from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery
-from placement_sched.model.explanation import ExplanationView, NearMisses
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import (
     AGGREGATE_A,
@@ -20,12 +20,6 @@ from tests.candidates.documented import (
     SRIOV_CARD_CLOUD,
     build_cloud,
     provider,
-)
-from tests.candidates.explained import (
-    ISOLATED_GROUPS_QUERY,
-    SAME_SUBTREE_QUERY,
-    build_request_group,
-    explain_search,
 )
 from tests.candidates.prefixes import (
     build_relaxed_query,
@@ -45,6 +39,12 @@ from tests.candidates.strategies import (
     random_groups,
     random_queries,
     random_tree_clouds,
+)
+from tests.explain.explained import (
+    ISOLATED_GROUPS_QUERY,
+    SAME_SUBTREE_QUERY,
+    build_request_group,
+    explain_search,
 )
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
 

@@ -4,7 +4,7 @@
 An explanation has a step for each constraint, with the number of trees before and after. A tree
 whose root is a sharing provider without a compute node counts only if it has candidates. If every
 slot of a tree has a provider but the providers do not serve together, the step ``combination``
-rejects the tree. :mod:`placement_sched.candidates.explain_stages` defines uses.
+rejects the tree. :mod:`placement_sched.explain.stages` defines uses.
 """
 
 from collections import defaultdict
@@ -27,7 +27,21 @@ from placement_sched.candidates.combine import (
     can_serve,
 )
 from placement_sched.candidates.constraints import Constraint
-from placement_sched.candidates.explain_stages import (
+from placement_sched.candidates.providers import ProviderSource
+from placement_sched.candidates.request import Rules, Search
+from placement_sched.candidates.search import find_limiting_option
+from placement_sched.candidates.trees import ProviderTrees, TreeReader
+from placement_sched.config.settings import Settings
+from placement_sched.errors import TooComplex
+from placement_sched.explain import values as reports
+from placement_sched.explain.near_misses import (
+    BrokenRule,
+    TreeNames,
+    build_explanation_budget,
+    find_broken_rules,
+    find_near_misses,
+)
+from placement_sched.explain.stages import (
     CheckedTrees,
     Reasons,
     Rejection,
@@ -37,23 +51,9 @@ from placement_sched.candidates.explain_stages import (
     format_rules,
     read_names,
 )
-from placement_sched.candidates.near_misses import (
-    BrokenRule,
-    TreeNames,
-    build_explanation_budget,
-    find_broken_rules,
-    find_near_misses,
-)
-from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import Rules, Search
-from placement_sched.candidates.search import find_limiting_option
-from placement_sched.candidates.trees import ProviderTrees, TreeReader
-from placement_sched.config.settings import Settings
-from placement_sched.errors import TooComplex
-from placement_sched.model import explanation as reports
 from placement_sched.model.candidates_query import Candidates
 from placement_sched.model.provider import MAX_INT, Inventory, matches_units
-from placement_sched.model.verdict import SuggestedChange
+from placement_sched.model.rejection import SuggestedChange
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 

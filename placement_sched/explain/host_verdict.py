@@ -3,9 +3,9 @@
 
 from dataclasses import dataclass
 
+from placement_sched.explain.values import REQUEST_FILTERS, Rejected, RequestFilterReport
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import REQUEST_FILTERS, Rejected, RequestFilterReport
-from placement_sched.model.verdict import SuggestedChange
+from placement_sched.model.rejection import SuggestedChange
 
 
 @dataclass(frozen=True, slots=True)

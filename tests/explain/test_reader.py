@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.model.explanation_reader import (
+from placement_sched.explain.reader import (
     GroupedReason,
     format_value,
     group_reasons,

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from placement_sched.model.explanation import (
+from placement_sched.explain.values import (
     COMPUTE_NODES,
     USED_UP,
     CandidatesReport,

@@ -19,20 +19,20 @@ from numpy.typing import NDArray
 
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, can_serve
 from placement_sched.candidates.constraints import iterate_constraints
-from placement_sched.candidates.explain_stages import CheckedTrees, Stage, list_stages
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Rules, Search, needs_single_provider
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
+from placement_sched.explain.stages import CheckedTrees, Stage, list_stages
+from placement_sched.explain.values import NearMiss, NearMisses
 from placement_sched.model.candidates_query import (
     AggregateTerms,
     CandidatesQuery,
     RequestGroup,
     TraitTerms,
 )
-from placement_sched.model.explanation import NearMiss, NearMisses
-from placement_sched.model.verdict import SuggestedChange
+from placement_sched.model.rejection import SuggestedChange
 
 #: An explanation has the budget of a search divided by this number: by default about 0.25 seconds.
 _DIVISOR = 4
