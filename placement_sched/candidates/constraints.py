@@ -12,14 +12,24 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
+import os_traits
 
 from placement_sched.candidates.columns import Mask, RowNumbers, SomeRows, count_rows
 from placement_sched.candidates.request import ResolvedNames, Search, Slot
 from placement_sched.candidates.tree_index import TreeIndex
-from placement_sched.model.candidates_query import AggregateTerms, RequestGroup, TraitTerms
+from placement_sched.model.candidates_query import (
+    AggregateTerms,
+    CandidatesQuery,
+    RequestGroup,
+    TraitTerms,
+)
+from placement_sched.model.document import Json
 
-#: Kind of constraints on the root of a tree.
-ROOT_REQUIRED = "root_required"
+#: Families of constraints, as named in explanations.
+RESOURCES, REQUIRED, MEMBER_OF, IN_TREE = "resources", "required", "member_of", "in_tree"
+ROOT_REQUIRED, GROUP_POLICY, SAME_SUBTREE = "root_required", "group_policy", "same_subtree"
+#: Steps without a constraint of their own: providers do not serve together, and the limit of hosts.
+COMBINATION, LIMIT = "combination", "limit"
 #: Maximum number of trait sets that are checked for each tree before its slots.
 _MAX_TRAIT_SETS = 16
 #: If less than 1/_SPARSE of the trees remain, later slots are evaluated for these trees only.
@@ -42,55 +52,113 @@ class CountedRoot(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A constraint, with kind and detail as an explanation shows them.
+    """A constraint of a request group, of the root, or a rule about groups.
 
-    ``part`` is a request group with this constraint alone. ``resource_class`` and ``amount`` are
-    set for a constraint on resources. Constraints on traits and aggregates have the ``reason`` for
-    rejecting a provider that does not meet them.
+    ``family`` is the key ``constraint`` of explanations, such as ``required``. ``names`` are the
+    traits or aggregates (any of them), the tree, or the groups of a rule. ``resource_class`` and
+    ``amount`` are set for a constraint on resources. ``suffix`` is the suffix of the request group.
+    ``part`` is a request group with this constraint alone (rules: an empty group).
     """
 
-    kind: str
-    detail: str
-    part: RequestGroup
-    reason: str = ""
+    family: str
+    part: RequestGroup = RequestGroup()
+    names: tuple[str, ...] = ()
+    is_forbidden: bool = False
     resource_class: str = ""
     amount: int = 0
+    suffix: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Return the code of the rejections of this constraint."""
+        if self == NOT_DISABLED:
+            return "disabled"
+        return _KINDS.get((self.family, self.is_forbidden), self.family)
+
+    @property
+    def is_on_root(self) -> bool:
+        """Return whether the root of a tree must meet the constraint."""
+        return self.family == ROOT_REQUIRED
+
+    def as_json(self) -> Json:
+        """Return the kind and the values, as keys of a step in JSON."""
+        keys: Json = {"kind": self.kind}
+        if self.resource_class:
+            keys |= {"resource_class": self.resource_class, "requested": self.amount}
+        elif subject := _SUBJECTS.get(self.family):
+            keys[subject] = list(self.names)
+        keys |= {"root": True} if self.is_on_root else {}
+        return keys | ({"group": self.suffix} if self.suffix else {})
+
+
+#: Codes of rejections, by family and whether the names are forbidden.
+_KINDS = {
+    (RESOURCES, False): "capacity",
+    (REQUIRED, False): "missing_trait",
+    (REQUIRED, True): "forbidden_trait",
+    (ROOT_REQUIRED, False): "missing_trait",
+    (ROOT_REQUIRED, True): "forbidden_trait",
+    (MEMBER_OF, False): "not_in_aggregate",
+    (MEMBER_OF, True): "forbidden_aggregate",
+    (IN_TREE, False): "other_tree",
+}
+#: The keys of the names in JSON.
+_SUBJECTS = {
+    REQUIRED: "traits",
+    ROOT_REQUIRED: "traits",
+    MEMBER_OF: "aggregates",
+    IN_TREE: "trees",
+    SAME_SUBTREE: "groups",
+    COMBINATION: "rules",
+}
 
 
 def iterate_constraints(group: RequestGroup) -> Iterator[Constraint]:
     """Yield the constraints of a group in the order of an explanation."""
+    suffix = group.suffix
     for name, amount in group.resources:
         part = RequestGroup(resources=((name, amount),))
-        detail = f"{name}:{amount}"
-        yield Constraint("resources", detail, part, resource_class=name, amount=amount)
-    yield from _yield_trait_constraints(group.traits)
+        yield Constraint(RESOURCES, part, resource_class=name, amount=amount, suffix=suffix)
+    for constraint in _yield_trait_constraints(REQUIRED, group.traits):
+        yield replace(constraint, suffix=suffix)
     for uuids in group.aggregates.member_of:
-        named, part = sorted(uuids), RequestGroup(aggregates=AggregateTerms((uuids,)))
-        reason = f"not in aggregate {' or '.join(named)}"
-        yield Constraint("member_of", f"in:{','.join(named)}", part, reason)
+        part = RequestGroup(aggregates=AggregateTerms((uuids,)))
+        yield Constraint(MEMBER_OF, part, tuple(sorted(uuids)), suffix=suffix)
     if forbidden := group.aggregates.forbidden:
         part = RequestGroup(aggregates=AggregateTerms((), forbidden))
-        detail = f"!in:{','.join(sorted(forbidden))}"
-        yield Constraint("member_of", detail, part, "in a forbidden aggregate")
+        yield Constraint(MEMBER_OF, part, tuple(sorted(forbidden)), True, suffix=suffix)
     if group.in_tree is not None:
-        yield Constraint("in_tree", group.in_tree, RequestGroup(in_tree=group.in_tree))
+        part = RequestGroup(in_tree=group.in_tree)
+        yield Constraint(IN_TREE, part, (group.in_tree,), suffix=suffix)
 
 
 def iterate_root_constraints(terms: TraitTerms) -> Iterator[Constraint]:
     """Yield the constraints on the root of a tree."""
-    for constraint in _yield_trait_constraints(terms):
-        yield replace(constraint, kind=ROOT_REQUIRED, reason=f"the root {constraint.reason}")
+    return _yield_trait_constraints(ROOT_REQUIRED, terms)
 
 
-def _yield_trait_constraints(terms: TraitTerms) -> Iterator[Constraint]:
+def iterate_rules(query: CandidatesQuery) -> Iterator[Constraint]:
+    """Yield the rules about the combination of groups."""
+    if query.isolates:
+        yield ISOLATE
+    for suffixes in dict.fromkeys(query.same_subtrees):
+        yield Constraint(SAME_SUBTREE, names=suffixes)
+
+
+def _yield_trait_constraints(family: str, terms: TraitTerms) -> Iterator[Constraint]:
     for any_of in terms.required:
-        names = sorted(any_of)
-        detail = names[0] if len(names) == 1 else f"in:{','.join(names)}"
-        part = RequestGroup(traits=TraitTerms((any_of,)))
-        yield Constraint("required", detail, part, f"lacks trait {' or '.join(names)}")
+        yield Constraint(family, RequestGroup(traits=TraitTerms((any_of,))), tuple(sorted(any_of)))
     for name in sorted(terms.forbidden):
         part = RequestGroup(traits=TraitTerms((), frozenset({name})))
-        yield Constraint("required", f"!{name}", part, f"has forbidden trait {name}")
+        yield Constraint(family, part, (name,), True)
+
+
+#: The constraint that hosts with a disabled compute service violate.
+(NOT_DISABLED,) = _yield_trait_constraints(
+    ROOT_REQUIRED, TraitTerms((), frozenset({os_traits.COMPUTE_STATUS_DISABLED}))
+)
+#: The rule that groups with a suffix use separate providers.
+ISOLATE = Constraint(GROUP_POLICY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, can_serve
-from placement_sched.candidates.constraints import iterate_constraints
+from placement_sched.candidates.constraints import (
+    ISOLATE,
+    MEMBER_OF,
+    SAME_SUBTREE,
+    Constraint,
+    iterate_constraints,
+    iterate_root_constraints,
+    iterate_rules,
+)
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Rules, Search, needs_single_provider
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
-from placement_sched.explain.stages import CheckedTrees, Stage, list_stages
+from placement_sched.explain.changes import build_change, suggest_dropping
+from placement_sched.explain.stages import CheckedTrees, Stage
 from placement_sched.explain.values import NearMiss, NearMisses
 from placement_sched.model.candidates_query import (
     AggregateTerms,
@@ -32,7 +41,7 @@ from placement_sched.model.candidates_query import (
     RequestGroup,
     TraitTerms,
 )
-from placement_sched.model.rejection import SuggestedChange
+from placement_sched.model.rejection import Rejection, SuggestedChange
 
 #: An explanation has the budget of a search divided by this number: by default about 0.25 seconds.
 _DIVISOR = 4
@@ -48,7 +57,6 @@ _READ_STEPS = 5
 _CHECKS_PER_STEP = 8
 #: Maximum number of amounts of a class that a reason lists.
 _MAX_LISTED = 3
-_OTHER_TREE = "only its sharing providers can serve, and they are reported under another tree"
 
 
 def build_explanation_budget(settings: Settings, trees: int, shares: int = 1) -> WorkBudget:
@@ -69,27 +77,29 @@ def find_near_misses(
     budget: WorkBudget,
     ignored_roots: Collection[int] = (),
 ) -> NearMisses:
-    """Find the smallest sets of terms whose removal lets trees serve.
+    """Find the smallest sets of constraints and rules whose removal lets trees serve.
 
-    A term is a constraint or a rule. Sets that let the most trees serve come first.
+    Sets that let the most trees serve come first.
     ``ignored_roots`` are the root ids of trees to ignore. If the budget is exceeded, the result is
     incomplete: it has only the sets that were evaluated before.
     """
     if search.is_single_provider:
         return _find_single_misses(checked, ignored_roots)
     patterns = tuple(_group_by_pattern(checked, ignored_roots))
-    terms = tuple(_yield_terms(search.query, checked.stages))
-    rules = (1 << len(terms)) - (1 << len(checked.stages))
+    constraints = [*(stage.constraint for stage in checked.stages), *iterate_rules(search.query)]
+    rules = (1 << len(constraints)) - (1 << len(checked.stages))
     uuids = dict(zip(checked.uses.root_ids.tolist(), checked.uses.root_uuids, strict=True))
     misses: list[NearMiss] = []
     complete = True
     try:
         blockers = _Blockers(search, checked.stages, patterns, budget)
-        for size in range(1, len(terms) + 1 if patterns else 1):
-            for term_set in blockers.iterate_sets(size, rules):
-                dropped = [term for position, term in enumerate(terms) if term_set >> position & 1]
-                roots = blockers.find_unblocked_trees(term_set)
-                relaxed_search = replace(search, query=_drop_terms(search.query, dropped))
+        for size in range(1, len(constraints) + 1 if patterns else 1):
+            for bits in blockers.iterate_sets(size, rules):
+                dropped = tuple(
+                    constraints[index] for index in range(len(constraints)) if bits >> index & 1
+                )
+                roots = blockers.find_unblocked_trees(bits)
+                relaxed_search = replace(search, query=remove_constraints(search.query, dropped))
                 budget.consume(
                     _EVALUATION_STEPS
                     + _SLOT_STEPS * len(relaxed_search.slots)
@@ -98,8 +108,7 @@ def find_near_misses(
                 reader = TreeReader(source, relaxed_search, budget, for_explanation=True)
                 checks = reader.read(roots).check(budget)
                 if helped := tuple(uuids[root] for root, serves in checks if serves):
-                    names = tuple(term.name for term in dropped)
-                    misses.append(NearMiss(names, len(helped), helped))
+                    misses.append(NearMiss(dropped, len(helped), helped))
             if misses:
                 break
     except TooComplex:
@@ -119,55 +128,21 @@ def _find_single_misses(checked: CheckedTrees, ignored_roots: Collection[int]) -
     numbers[is_ignored | (numbers == 0)] = len(checked.stages) + 1
     nearest = np.flatnonzero(numbers == numbers.min(initial=len(checked.stages)))
     patterns, inverse = np.unique(unmet[nearest], axis=0, return_inverse=True)
-    names = [(stage.kind, stage.detail) for stage in checked.stages]
+    constraints = [stage.constraint for stage in checked.stages]
     misses = []
     # Patterns with earlier constraints come first.
     for number in reversed(range(len(patterns))):
         roots = tuple(checked.uses.root_uuids[nearest[inverse.ravel() == number]].tolist())
-        terms = tuple(names[index] for index in np.flatnonzero(patterns[number]).tolist())
-        misses.append(NearMiss(terms, len(roots), roots))
+        broken = tuple(constraints[index] for index in np.flatnonzero(patterns[number]).tolist())
+        misses.append(NearMiss(broken, len(roots), roots))
     return NearMisses.from_misses(misses)
-
-
-class _Term(NamedTuple):
-    """A part of a request that can be dropped: a constraint or a rule.
-
-    ``name`` is the pair of ``constraint`` and ``detail`` that reports have for the part.
-    For a constraint, ``suffix`` is the suffix of its request group (None: the constraint is on the
-    root), and ``constraint`` a group with this constraint alone. For a ``same_subtree`` rule,
-    ``subtree`` are its suffixes.
-    """
-
-    name: tuple[str, str]
-    suffix: str | None = None
-    constraint: RequestGroup | None = None
-    subtree: tuple[str, ...] = ()
-
-
-_POLICY = _Term(("group_policy", "isolate"))
-
-
-def _yield_terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_Term]:
-    for stage in stages:
-        suffix = None if stage.is_on_root else stage.suffix
-        yield _Term((stage.kind, stage.detail), suffix, stage.constraint.part)
-    if query.isolates:
-        yield _POLICY
-    for suffixes in dict.fromkeys(query.same_subtrees):
-        yield _Term(("same_subtree", ",".join(suffixes)), subtree=suffixes)
-
-
-def remove_terms(search: Search, names: Collection[tuple[str, str]]) -> CandidatesQuery:
-    """Return the query of a search without the terms with these names."""
-    terms = _yield_terms(search.query, list_stages(search))
-    return _drop_terms(search.query, [term for term in terms if term.name in names])
 
 
 def with_amount(query: CandidatesQuery, stage: Stage, amount: int) -> CandidatesQuery:
     """Return the query with another amount in the constraint of a stage."""
 
     def replace_amount(group: RequestGroup) -> RequestGroup:
-        if group.suffix != stage.suffix:
+        if group.suffix != stage.constraint.suffix:
             return group
         amounts = dict(group.resources) | {stage.constraint.resource_class: amount}
         return replace(group, resources=tuple(amounts.items()))
@@ -175,20 +150,25 @@ def with_amount(query: CandidatesQuery, stage: Stage, amount: int) -> Candidates
     return replace(query, groups=tuple(map(replace_amount, query.groups)))
 
 
-def _drop_terms(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQuery:
-    constraints = {(term.suffix, term.constraint) for term in dropped}
-    subtrees = {term.subtree for term in dropped}
+def remove_constraints(query: CandidatesQuery, dropped: Collection[Constraint]) -> CandidatesQuery:
+    """Return the query without these constraints and rules."""
 
-    def drop_from(suffix: str | None, group: RequestGroup) -> RequestGroup:
-        parts = (constraint.part for constraint in iterate_constraints(group))
-        return _join_groups(group.suffix, [p for p in parts if (suffix, p) not in constraints])
+    def select_kept(constraints: Iterable[Constraint], suffix: str = "") -> RequestGroup:
+        parts = (each.part for each in constraints if each not in dropped)
+        return _join_groups(suffix, list(parts))
 
     return replace(
         query,
-        groups=tuple(drop_from(group.suffix, group) for group in query.groups),
-        root=drop_from(None, RequestGroup(traits=query.root)).traits,
-        group_policy="none" if _POLICY in dropped else query.group_policy,
-        same_subtrees=tuple(rule for rule in query.same_subtrees if rule not in subtrees),
+        groups=tuple(
+            select_kept(iterate_constraints(group), group.suffix) for group in query.groups
+        ),
+        root=select_kept(iterate_root_constraints(query.root)).traits,
+        group_policy="none" if ISOLATE in dropped else query.group_policy,
+        same_subtrees=tuple(
+            suffixes
+            for suffixes in query.same_subtrees
+            if Constraint(SAME_SUBTREE, names=suffixes) not in dropped
+        ),
     )
 
 
@@ -332,7 +312,7 @@ class _Blockers:
 
 def _group_by_pattern(checked: CheckedTrees, ignored_roots: Collection[int]) -> Iterator[_Pattern]:
     uses, stages = checked.uses, checked.stages
-    root_stages = _build_stage_bits(stage for stage in stages if stage.is_on_root)
+    root_stages = _build_stage_bits(stage for stage in stages if stage.constraint.is_on_root)
     missed, inverse = _find_missed(checked.met)
     pairs = np.unique(np.stack((uses.trees, inverse), axis=1), axis=0)
     bounds = np.searchsorted(pairs[:, 0], np.arange(len(uses) + 1)).tolist()
@@ -371,7 +351,9 @@ def _find_linked_memberships(search: Search, stages: Sequence[Stage]) -> int:
     if group is None or len(group.aggregates.member_of) < 2 or not search.names.topology.has_nested:
         return 0
     return _build_stage_bits(
-        stage for stage in stages if stage.constraint.kind == "member_of" and not stage.suffix
+        stage
+        for stage in stages
+        if stage.constraint.family == MEMBER_OF and not stage.constraint.suffix
     )
 
 
@@ -383,7 +365,9 @@ def _find_slot_amount_bits(search: Search, stages: Sequence[Stage]) -> tuple[int
     group = search.query.group
     split = group is not None and not needs_single_provider(group)
     amounts = [
-        stage for stage in stages if split and stage.constraint.resource_class and not stage.suffix
+        stage
+        for stage in stages
+        if split and stage.constraint.resource_class and not stage.constraint.suffix
     ]
     return tuple(
         _build_stage_bits(stage for stage in amounts if stage.slots == (slot,))
@@ -408,7 +392,7 @@ class BrokenRule(NamedTuple):
     ``change`` returns the smallest change that lets the tree serve, None if no change was found.
     """
 
-    reason: str
+    rejection: Rejection
     change: Callable[[], SuggestedChange | None] = lambda: None
 
 
@@ -429,33 +413,30 @@ def find_broken_rules(
     while a change is computed, the change is None.
     """
     if can_serve(tree, rules, budget):
-        yield BrokenRule(_OTHER_TREE)
+        yield BrokenRule(Rejection(kind="sharing_tree"))
         return
     if rules.isolate and can_serve(tree, replace(rules, isolate=False), budget):
-        yield BrokenRule(
-            "no separate provider for each group with a suffix (group_policy=isolate)",
-            partial(_suggest_dropping, "use group_policy=none", "group_policy", "isolate"),
-        )
+        yield BrokenRule(_build_rejection(ISOLATE), partial(suggest_dropping, ISOLATE))
     for subtree in rules.subtrees:
         other_rules = tuple(rule for rule in rules.subtrees if rule != subtree)
         if can_serve(tree, replace(rules, subtrees=other_rules), budget):
-            named = ",".join(rules.slots[slot].suffix for slot in subtree)
-            words = f"drop same_subtree={named}"
-            change = partial(_suggest_dropping, words, "same_subtree", named)
-            yield BrokenRule(f"no providers in one subtree (same_subtree={named})", change)
+            groups = tuple(rules.slots[slot].suffix for slot in subtree)
+            constraint = Constraint(SAME_SUBTREE, names=groups)
+            yield BrokenRule(_build_rejection(constraint), partial(suggest_dropping, constraint))
     for class_id in sorted({class_id for _, class_id in tree.free}):
         other_free = {key: free for key, free in tree.free.items() if key[1] != class_id}
         if can_serve(replace(tree, free=other_free), rules, budget):
-            reason = f"{names.classes[class_id]}: {_describe_excess(tree, rules, class_id)}"
+            excess = _build_excess(tree, rules, class_id, names.classes[class_id])
             yield BrokenRule(
-                reason, partial(_suggest_capacity, tree, rules, class_id, names, budget)
+                excess, partial(_suggest_capacity, tree, rules, class_id, names, budget)
             )
     if rules.trait_choices and can_serve(tree, replace(rules, trait_choices=()), budget):
-        yield BrokenRule("no providers that have all required traits together")
+        yield BrokenRule(Rejection(kind="trait_combination"))
 
 
-def _suggest_dropping(words: str, constraint: str, detail: str) -> SuggestedChange:
-    return SuggestedChange("drop_constraint", words, {"constraint": constraint, "detail": detail})
+def _build_rejection(rule: Constraint) -> Rejection:
+    values = rule.as_json()
+    return Rejection(kind=values.pop("kind"), values=values)
 
 
 def _map_requested_amounts(rules: Rules, class_id: int) -> dict[int, int]:
@@ -467,12 +448,19 @@ def _map_requested_amounts(rules: Rules, class_id: int) -> dict[int, int]:
     }
 
 
-def _describe_excess(tree: ProviderTree, rules: Rules, class_id: int) -> str:
+def _build_excess(tree: ProviderTree, rules: Rules, class_id: int, name: str) -> Rejection:
     amounts = _map_requested_amounts(rules, class_id)
     options = {provider for position in amounts for provider in tree.options[position]}
     free = sorted((tree.free[provider, class_id].amount for provider in options), reverse=True)
-    named = ", ".join(map(str, free[:_MAX_LISTED])) + (", ..." if len(free) > _MAX_LISTED else "")
-    return f"{' + '.join(map(str, amounts.values()))} requested, free on each provider: {named}"
+    values = {
+        "resource_class": name,
+        "requested": sum(amounts.values()),
+        "amounts": list(amounts.values()),
+        "free": free[0] if free else 0,
+        "free_amounts": free[:_MAX_LISTED],
+        "more": max(len(free) - _MAX_LISTED, 0),
+    }
+    return Rejection(kind="capacity", values=values)
 
 
 def _suggest_capacity(
@@ -499,10 +487,8 @@ def _suggest_capacity(
         return None
     amount, provider = best
     name, host = names.classes[class_id], names.providers[provider] or "one provider"
-    words = f"free {amount} more of {name} on {host}"
-    return SuggestedChange(
-        "make_room", words, {"resource_class": name, "amount": amount, "provider": host}
-    )
+    values = {"resource_class": name, "amount": amount, "provider": host}
+    return build_change("make_room", values)
 
 
 def _find_least(serves: Callable[[int], bool], limit: int) -> int | None:

@@ -7,31 +7,22 @@ slot of a tree has a provider but the providers do not serve together, the step 
 rejects the tree. :mod:`placement_sched.explain.stages` defines uses.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection
 
-from placement_sched.candidates.columns import Mask
-from placement_sched.candidates.combine import (
-    FreeCapacity,
-    ProviderTree,
-    WorkBudget,
-    can_always_combine,
-    can_serve,
-)
+from placement_sched.candidates.combine import WorkBudget, can_always_combine
 from placement_sched.candidates.constraints import Constraint
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import Rules, Search
+from placement_sched.candidates.request import Search
 from placement_sched.candidates.search import find_limiting_option
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.config.settings import Settings
+from placement_sched.db.transaction import Connection
 from placement_sched.errors import TooComplex
 from placement_sched.explain import values as reports
 from placement_sched.explain.near_misses import (
@@ -41,339 +32,13 @@ from placement_sched.explain.near_misses import (
     find_broken_rules,
     find_near_misses,
 )
-from placement_sched.explain.stages import (
-    CheckedTrees,
-    Reasons,
-    Rejection,
-    Stage,
-    StageOutcome,
-    build_rejections,
-    format_rules,
-    read_names,
-)
+from placement_sched.explain.stages import CheckedTrees, Reasons, Rejection, build_rejections
 from placement_sched.model.candidates_query import Candidates
-from placement_sched.model.provider import MAX_INT, Inventory, matches_units
-from placement_sched.model.rejection import SuggestedChange
 from placement_sched.store.compute.compute_nodes import NodeNames
-from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
+from placement_sched.store.placement import resource_providers
 
-#: Units of the amounts of a resource class.
-_UNITS = {"MEMORY_MB": " MB", "DISK_GB": " GB"}
-#: Actions that change the request, not the cloud.
-OF_REQUEST = frozenset({"ask", "ask_traits", "drop_constraint"})
-_TOGETHER = "no providers serve all request groups and resource classes together"
 #: Host and node of a tree. Without a compute node, both are the name of the root.
 _Names = tuple[str, str]
-
-
-def suggest_changes(
-    constraint: Constraint,
-    inventory: UsedInventory | None,
-    inventories: Collection[UsedInventory],
-    *,
-    provider: str | None = None,
-    has_single_target: bool = True,
-    memberships: Collection[str] = (),
-) -> tuple[SuggestedChange, ...]:
-    """Suggest alternative changes that each make a provider meet a constraint.
-
-    The changes are for the host or, if ``provider`` is set, for this provider. ``inventory`` is the
-    provider's inventory of the resource class, and ``memberships`` are its aggregates.
-    ``inventories`` are the inventories of all providers that may serve. If several providers must
-    change (no ``has_single_target``), only changes of the request are returned.
-    """
-    if constraint.resource_class:
-        name, amount = constraint.resource_class, constraint.amount
-        changes = _advise_amount(name, amount, inventory, inventories, provider)
-    elif constraint.kind == "member_of":
-        changes = _advise_membership(constraint.detail, provider, memberships)
-    else:
-        changes = _ADVISE_BY_KIND[constraint.kind](constraint.detail, provider)
-    return tuple(change for change in changes if has_single_target or change.action in OF_REQUEST)
-
-
-def find_largest_below(used_inventory: UsedInventory, requested: int) -> int:
-    """Return the largest fitting amount below ``requested``, or 0."""
-    inventory = used_inventory.inventory
-    largest = min(inventory.capacity - used_inventory.used, inventory.max_unit, requested - 1)
-    largest -= largest % inventory.step_size
-    return largest if largest >= max(inventory.min_unit, 1) else 0
-
-
-def find_smallest_above(used_inventory: UsedInventory, requested: int) -> int:
-    """Return the smallest fitting amount above ``requested``, or 0."""
-    inventory = used_inventory.inventory
-    smallest = max(inventory.min_unit, requested + 1)
-    smallest += -smallest % inventory.step_size
-    largest = min(inventory.capacity - used_inventory.used, inventory.max_unit)
-    return smallest if smallest <= largest else 0
-
-
-def _advise_amount(
-    name: str,
-    amount: int,
-    inventory: UsedInventory | None,
-    inventories: Collection[UsedInventory],
-    provider: str | None,
-) -> Iterator[SuggestedChange]:
-    values = _build_values(provider, resource_class=name)
-    if inventory is None:
-        words = f"give {provider or 'it'} an inventory of at least {_format_amount(name, amount)}"
-        yield SuggestedChange("add_inventory", words, {**values, "total": amount})
-    else:
-        yield _advise_inventory(name, amount, inventory, provider)
-    values = {"resource_class": name}
-    if largest := max((find_largest_below(item, amount) for item in inventories), default=0):
-        words = f"request at most {_format_amount(name, largest)}"
-        yield SuggestedChange("ask", words, {**values, "amount": largest, "instead_of": amount})
-    larger = [fitting for item in inventories if (fitting := find_smallest_above(item, amount))]
-    if larger:
-        words = f"request at least {_format_amount(name, min(larger))}"
-        yield SuggestedChange("ask", words, {**values, "amount": min(larger), "instead_of": amount})
-
-
-def _build_values(provider: str | None, **values: Any) -> dict[str, Any]:
-    return values if provider is None else {**values, "provider": provider}
-
-
-def _advise_inventory(
-    name: str, amount: int, used_inventory: UsedInventory, provider: str | None
-) -> SuggestedChange:
-    inventory = used_inventory.inventory
-    values, parts = _build_values(provider, resource_class=name), []
-    changed: dict[str, Any] = dict(values)
-    action = "set_inventory"
-    missing = amount - (inventory.capacity - used_inventory.used)
-    if missing > 0:
-        if amount <= inventory.capacity:
-            action, changed["amount"] = "free", missing
-            parts.append(f"free {_format_amount(name, missing)}")
-        else:
-            action, changed["amount"] = "add_capacity", missing
-            parts.append(f"add capacity for {_format_amount(name, missing)}")
-    units = _find_unit_changes(inventory, amount)
-    if units:
-        parts.append("set " + " and ".join(f"{key} of {name} to {n}" for key, n in units.items()))
-    location = f" on {provider}" if provider else ""
-    return SuggestedChange(action, " and ".join(parts) + location, {**changed, **units})
-
-
-def _find_unit_changes(inventory: Inventory, requested: int) -> dict[str, int]:
-    """Return fitting values of the unit fields that reject an amount."""
-    if matches_units(inventory, requested):
-        return {}
-    fitting_values = {
-        "min_unit": min(inventory.min_unit, requested),
-        "max_unit": max(inventory.max_unit, requested),
-        "step_size": inventory.step_size if requested % inventory.step_size == 0 else 1,
-    }
-    return {key: value for key, value in fitting_values.items() if value != getattr(inventory, key)}
-
-
-def _format_amount(name: str, amount: int) -> str:
-    return f"{amount}{_UNITS.get(name, '')} of {name}"
-
-
-def _advise_trait(detail: str, provider: str | None) -> Iterator[SuggestedChange]:
-    if detail.startswith("!"):
-        name = detail.removeprefix("!")
-        words = f"remove trait {name} from {provider or 'its provider'}"
-        yield SuggestedChange("remove_trait", words, _build_values(provider, traits=[name]))
-        words = f"do not forbid trait {name}"
-    else:
-        traits = detail.removeprefix("in:").split(",")
-        named = " or ".join(traits)
-        words = f"give {provider or 'its provider'} trait {named}"
-        yield SuggestedChange("add_trait", words, _build_values(provider, traits=traits))
-        words = f"do not require trait {named}"
-    yield SuggestedChange("drop_constraint", words, {"constraint": "required", "detail": detail})
-
-
-def _advise_membership(
-    detail: str, provider: str | None, memberships: Collection[str]
-) -> Iterator[SuggestedChange]:
-    """Suggest changes with empty ``words``, which the caller fills in."""
-    uuids = detail.removeprefix("!").removeprefix("in:").split(",")
-    if detail.startswith("!"):
-        uuids = [uuid for uuid in uuids if uuid in memberships] or uuids
-        yield SuggestedChange("leave_aggregate", "", _build_values(provider, aggregates=uuids))
-        yield SuggestedChange("ask_traits", "", {"aggregates": uuids})
-    else:
-        yield SuggestedChange("join_aggregate", "", _build_values(provider, aggregates=uuids))
-        yield SuggestedChange("drop_constraint", "", {"constraint": "member_of", "detail": detail})
-
-
-def _advise_tree(detail: str, _provider: str | None) -> Iterator[SuggestedChange]:
-    words = "name this host in the request, or no host"
-    yield SuggestedChange("drop_constraint", words, {"constraint": "in_tree", "detail": detail})
-
-
-_ADVISE_BY_KIND = {
-    "required": _advise_trait,
-    "root_required": _advise_trait,
-    "in_tree": _advise_tree,
-}
-
-
-@dataclass(frozen=True)
-class TreeAdvice:
-    """Suggested changes for a tree that the stages in ``outcomes`` reject.
-
-    ``remaining`` has a mask for each slot: the uses of providers (:class:`TreeUses`) that remain if
-    the constraints that reject the tree are ignored.
-    """
-
-    reasons: Reasons
-    tree: int
-    outcomes: Sequence[StageOutcome]
-    remaining: Sequence[Mask]
-
-    @cached_property
-    def root(self) -> int:
-        """Return the index of the use of the root (see :class:`TreeUses`)."""
-        return int(self.reasons.checked.uses.root_uses[self.tree])
-
-    @cached_property
-    def targets(self) -> Mapping[int, int]:
-        """Map each slot to the use whose provider needs the smallest change."""
-        chosen: dict[int, int] = {}
-        for slot in range(len(self.remaining)):
-            shortages = [
-                outcome
-                for outcome in self._find_outcomes(slot)
-                if outcome.stage.constraint.resource_class
-            ]
-
-            def measure(use: int, stages: Sequence[StageOutcome] = shortages) -> tuple[int, ...]:
-                amounts = [self._compute_missing_amount(outcome, use) for outcome in stages]
-                return (
-                    amounts.count(None),
-                    sum(amount or 0 for amount in amounts),
-                    use not in chosen.values(),
-                    bool(self.reasons.checked.uses.is_shared[use]),
-                    use != self.root,
-                    use,
-                )
-
-            chosen[slot] = min(self._find_uses(slot), key=measure, default=self.root)
-        return chosen
-
-    def _find_outcomes(self, slot: int) -> list[StageOutcome]:
-        return [item for item in self.outcomes if slot in item.list_failing_slots(self.tree)]
-
-    def _compute_missing_amount(self, outcome: StageOutcome, use: int) -> int | None:
-        inventory = self.reasons.find_inventory(outcome, use)
-        if inventory is None:
-            return None
-        amount = outcome.stage.constraint.amount
-        return max(amount - inventory.inventory.capacity + inventory.used, 0)
-
-    def _find_uses(self, slot: int) -> list[int]:
-        whole = self.reasons.checked.uses.get_slice(self.tree)
-        return list((np.flatnonzero(self.remaining[slot][whole]) + whole.start).tolist())
-
-    def suggest(self, outcome: StageOutcome, rejection: Rejection) -> tuple[SuggestedChange, ...]:
-        """Suggest alternative changes that each let the tree pass a stage."""
-        stage, target = outcome.stage, self._find_target(outcome, rejection)
-        inventories: list[UsedInventory] = []
-        own = None
-        if stage.constraint.resource_class and target is not None:
-            slots = outcome.list_failing_slots(self.tree)
-            uses = sorted({use for slot in slots for use in self._find_uses(slot)})
-            inventories = [
-                item for use in uses if (item := self.reasons.find_inventory(outcome, use))
-            ]
-            own = self.reasons.find_inventory(outcome, target)
-        is_plain = target == self.root and len(inventories) < 2
-        key = -1 if target is None else int(self.reasons.checked.uses.ids[target])
-        return suggest_changes(
-            stage.constraint,
-            own,
-            inventories,
-            provider=None if target is None or is_plain else self.reasons.get_name(target),
-            has_single_target=target is not None,
-            memberships=self.reasons.memberships.get(key, frozenset()),
-        )
-
-    def _find_target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
-        """Return the index of the use that must change, None for several uses."""
-        stage, slots = outcome.stage, outcome.list_failing_slots(self.tree)
-        if stage.is_on_root:
-            return self.root
-        if stage.any_provider_suffices:
-            return self._find_trait_target(stage)
-        if not slots:  # the tree would lose a provider with a required trait
-            uses = set(rejection.uses)
-            return self.root if self.root in uses else min(uses)
-        uses = {self.targets[slot] for slot in slots}
-        own_failures = self.reasons.checked.own_failures.get(stage.index)
-        if own_failures is not None:
-            uses = {use if own_failures[use] else self.root for use in uses}
-        return uses.pop() if len(uses) == 1 else None
-
-    def _find_trait_target(self, stage: Stage) -> int:
-        uses = {self.targets[slot] for slot in stage.slots}
-        return self.root if self.root in uses else min(uses)
-
-    def combines(self, rules: Rules, budget: WorkBudget) -> bool:
-        """Return whether the first changes for all stages let the tree serve.
-
-        If the result is False, the tree may still serve after the changes. Raises
-        :class:`TooComplex` if the budget is exceeded.
-        """
-        if rules.subtrees:
-            return False
-        options = [
-            (self.targets[slot],) if self._find_outcomes(slot) else tuple(self._find_uses(slot))
-            for slot in range(len(self.remaining))
-        ]
-        stages = [stage for stage in self.reasons.checked.stages if stage.any_provider_suffices]
-        choices = tuple(frozenset({number}) for number in range(len(stages)))
-        tree = ProviderTree(
-            tuple(options), self._estimate_free(options, rules), self._covers(options, stages)
-        )
-        return can_serve(tree, replace(rules, trait_choices=choices), budget)
-
-    def _covers(
-        self, options: Sequence[Sequence[int]], stages: Sequence[Stage]
-    ) -> Mapping[int, int]:
-        """Map each use to the stages that it meets after the changes, as bits."""
-        covers: dict[int, int] = defaultdict(int)
-        met, rejecting = (self.reasons.checked.met, {item.stage.index for item in self.outcomes})
-        for bit, stage in enumerate(stages):
-            for use in {use for slot_uses in options for use in slot_uses}:
-                covers[use] |= int(met[stage.index, use]) << bit
-            if stage.index in rejecting:
-                covers[self._find_trait_target(stage)] |= 1 << bit
-        return covers
-
-    def _estimate_free(
-        self, options: Sequence[Sequence[int]], rules: Rules
-    ) -> Mapping[InventoryIds, FreeCapacity]:
-        """Return a lower bound of free capacity after the suggested changes.
-
-        Each key is a pair of the index of a use and a class id.
-        """
-        free: dict[InventoryIds, FreeCapacity] = {}
-        for slot, use, class_id, amount in _yield_amounts(options, rules):
-            provider_id = int(self.reasons.checked.uses.ids[use])
-            inventory = self.reasons.inventories.get((provider_id, class_id))
-            unused = inventory.inventory.capacity - inventory.used if inventory else 0
-            max_unit = inventory.inventory.max_unit if inventory else MAX_INT
-            if self._find_outcomes(slot):
-                unused, max_unit = max(unused, amount), max(max_unit, amount)
-            old = free.get((use, class_id), FreeCapacity(unused, max_unit))
-            free[use, class_id] = FreeCapacity(max(old.amount, unused), max(old.max_unit, max_unit))
-        return free
-
-
-def _yield_amounts(
-    options: Sequence[Sequence[int]], rules: Rules
-) -> Iterator[tuple[int, int, int, int]]:
-    for index, (uses, slot) in enumerate(zip(options, rules.slots, strict=True)):
-        for use in uses:
-            for class_id, amount in slot.amounts:
-                yield index, use, class_id, amount
 
 
 class SearchRun(NamedTuple):
@@ -396,21 +61,18 @@ class SearchRun(NamedTuple):
         after = len(self.roots_with_candidates)
         limited = self.candidates.limited
         option = find_limiting_option(self.search.query.limit, self.settings) if limited else None
-        return reports.StepReport("limit", str(after), before, after, option=option)
+        return reports.StepReport(Constraint(LIMIT, amount=after), before, after, option=option)
 
     def build_cut_step(self) -> reports.StepReport:
         """Build the step for a tree that can serve but has no candidates."""
         step = self.build_limit_step(1)
-        reason = "it changed while the request was evaluated. Try again"
-        changes: tuple[SuggestedChange, ...] = ()
-        if self.candidates.limited:
-            limit = f"the limit of {step.detail} hosts"
-            if self.settings.placement.randomize_allocation_candidates:
-                limit += ", drawn at random"
-            reason = f"fits, but was cut by {limit}, set by {step.option}"
-            words = f"raise {step.option}, or name the host in the request"
-            changes = (SuggestedChange("raise_option", words, {"option": step.option}),)
-        rejected = reports.Rejected("", "", reason, changes)
+        rejection, changes = Rejection(kind="changed"), ()
+        if step.option is not None:
+            is_random = self.settings.placement.randomize_allocation_candidates
+            values = {"hosts": step.constraint.amount, "option": step.option, "random": is_random}
+            rejection = Rejection(kind="limit", values=values)
+            changes = (build_change("raise_option", {"option": step.option}),)
+        rejected = reports.Rejected("", "", rejection, changes)
         return replace(step, before=1, after=0, rejected=(rejected,))
 
 
@@ -433,7 +95,9 @@ class _Trees:
         missing = [tree for tree, pair in zip(trees, cached, strict=True) if pair is None]
         if unloaded := [tree for tree in missing if tree not in self._root_names]:
             ids = self.checked.uses.root_ids
-            names = read_names(self.run.connection, [int(ids[tree]) for tree in unloaded])
+            names = resource_providers.map_names_by_id(
+                self.run.connection, [int(ids[tree]) for tree in unloaded]
+            )
             for tree in unloaded:
                 name = names.get(int(ids[tree]), "")
                 self._root_names[tree] = (name, name)
@@ -519,7 +183,7 @@ class _Trees:
     ) -> reports.StepReport:
         uses = self.checked.uses
         combinable = self.read_trees([int(uses.root_ids[tree]) for tree, _ in trees])
-        names = read_names(
+        names = resource_providers.map_names_by_id(
             self.run.connection,
             {key for tree, _ in trees for key in uses.ids[uses.get_slice(tree)].tolist()},
         )
@@ -540,12 +204,13 @@ class _Trees:
                     broken = list(
                         find_broken_rules(full_tree, self.run.search.rules, named, budget)
                     )
-            reason = "; ".join(rule.reason for rule in broken) or _TOGETHER
+            parts = tuple(rule.rejection for rule in broken)
+            rejection = Rejection(kind=COMBINATION, parts=parts)
             suggestions = (rule.change() for rule in broken) if with_changes else ()
             changes = tuple(change for change in suggestions if change)
-            rejected.append(reports.Rejected(host, node, reason, changes))
-        detail = format_rules(self.run.search)
-        return reports.StepReport("combination", detail, before, after, tuple(rejected))
+            rejected.append(reports.Rejected(host, node, rejection, changes))
+        step = build_combination(self.run.search)
+        return reports.StepReport(step, before, after, tuple(rejected))
 
 
 def explain(run: SearchRun, view: reports.ExplanationView) -> reports.CandidatesReport:
@@ -565,7 +230,7 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
     sizes = []
     is_remaining = counts
     for outcome in outcomes:
-        if outcome.stage.kind == "resources":
+        if outcome.stage.constraint.resource_class:
             is_other[outcome.rejected] = False
         removed = outcome.rejected[counts[outcome.rejected]]
         is_remaining[removed] = False
@@ -580,11 +245,10 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
     steps = []
     for (outcome, in_stage), (_, named), size in zip(all_rejections, visible, sizes, strict=True):
         rejected = tuple(
-            reports.Rejected(host, node, reasons.describe_rejection(outcome, rejection))
+            reports.Rejected(host, node, reasons.build_rejection(outcome, rejection))
             for rejection, (_, (host, node)) in zip(in_stage, named, strict=True)
         )
-        stage = outcome.stage
-        steps.append(reports.StepReport(stage.kind, stage.detail, *size, rejected))
+        steps.append(reports.StepReport(outcome.stage.constraint, *size, rejected))
     remaining = np.flatnonzero(is_remaining)
     serves = trees.can_serve(remaining)
     after = int(serves.sum())
@@ -605,7 +269,7 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
     )
 
 
-class TreeRejection(NamedTuple):
+class TreeSteps(NamedTuple):
     """The steps that reject a tree.
 
     ``is_certain`` is false if the providers of the tree may not serve together even after the first
@@ -616,7 +280,7 @@ class TreeRejection(NamedTuple):
     is_certain: bool = True
 
 
-def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, TreeRejection]:
+def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, TreeSteps]:
     """Map the root uuid of each rejected tree to all steps that reject it.
 
     Trees with candidates are left out. The steps are the same as in :func:`explain`, but a rejected
@@ -640,7 +304,6 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
     steps: dict[int, list[reports.StepReport]] = {tree: [] for tree in range(len(uses))}
     advice: dict[int, TreeAdvice] = {}
     for outcome, tree_rejections in all_rejections:
-        stage = outcome.stage
         for rejection in tree_rejections:
             tree = rejection.tree
             if tree not in advice:
@@ -648,9 +311,9 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
                 advice[tree] = TreeAdvice(reasons, tree, rejecting, remaining)
             changes = advice[tree].suggest(outcome, rejection)
             rejected = reports.Rejected(
-                *names[tree], reasons.describe_rejection(outcome, rejection), changes
+                *names[tree], reasons.build_rejection(outcome, rejection), changes
             )
-            steps[tree].append(reports.StepReport(stage.kind, stage.detail, 1, 0, (rejected,)))
+            steps[tree].append(reports.StepReport(outcome.stage.constraint, 1, 0, (rejected,)))
     uncertain = {tree for tree, tree_advice in advice.items() if not trees.combines(tree_advice)}
     unrejected = np.array([tree for tree, tree_steps in steps.items() if not tree_steps], np.int64)
     if not run.search.is_single_provider and len(unrejected):
@@ -661,30 +324,37 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
                 steps[tree].append(step)
     uuids = uses.root_uuids.tolist()
     return {
-        uuids[tree]: TreeRejection(tuple(entries or [run.build_cut_step()]), tree not in uncertain)
+        uuids[tree]: TreeSteps(tuple(entries or [run.build_cut_step()]), tree not in uncertain)
         for tree, entries in steps.items()
     }
 
 
-def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]:
+def iterate_steps(run: SearchRun) -> Iterator[tuple[Constraint, list[str]]]:
     """Yield each step of :func:`explain` that rejects compute nodes.
 
-    A step is a pair of kind and detail, followed by the uuids of the rejected nodes. Reasons, which
-    are the expensive part of an explanation, and the step ``limit`` are left out.
+    A step is its constraint, followed by the uuids of the rejected nodes. Reasons, which are the
+    expensive part of an explanation, and the step ``limit`` are left out.
     """
     trees = _Trees(run)
     outcomes, _ = trees.checked.evaluate_stages()
     uuids, is_remaining = trees.checked.uses.root_uuids, np.ones(len(trees.checked.uses), np.bool_)
-    steps = [((outcome.stage.kind, outcome.stage.detail), outcome.rejected) for outcome in outcomes]
+    steps = [(outcome.stage.constraint, outcome.rejected) for outcome in outcomes]
     for _, removed in steps:
         is_remaining[removed] = False
     remaining = np.flatnonzero(is_remaining)
     if len(remaining):
-        combination = ("combination", format_rules(run.search))
-        steps.append((combination, remaining[~trees.can_serve(remaining)]))
-    for name, removed in steps:
+        rejected = remaining[~trees.can_serve(remaining)]
+        steps.append((build_combination(run.search), rejected))
+    for constraint, removed in steps:
         if nodes := [uuid for uuid in uuids[removed].tolist() if uuid in trees.node_names]:
-            yield name, nodes
+            yield constraint, nodes
+
+
+def build_combination(search: Search) -> Constraint:
+    """Return the step for trees whose providers do not serve together."""
+    rules = (each.as_json() for each in iterate_rules(search.query))
+    names = [f"{rule['kind']}={format_detail(rule)}" for rule in rules]
+    return Constraint(COMBINATION, names=tuple(names))
 
 
 def list_near_misses(run: SearchRun) -> reports.NearMisses:

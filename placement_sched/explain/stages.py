@@ -12,14 +12,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, select
 
 from placement_sched.candidates.columns import Mask, ProviderColumns, truncate_capacities
 from placement_sched.candidates.constraints import (
+    IN_TREE,
     Constraint,
     ConstraintEvaluator,
     CountedRoot,
@@ -29,11 +29,10 @@ from placement_sched.candidates.constraints import (
 from placement_sched.candidates.providers import INVENTORY_FIELDS, ProviderSource
 from placement_sched.candidates.request import Search, needs_single_provider
 from placement_sched.candidates.tree_index import TreeIndex
-from placement_sched.db import tables
-from placement_sched.db.sql import select_in_batches
+from placement_sched.db.transaction import Connection
 from placement_sched.model.candidates_query import RequestGroup
-from placement_sched.model.names import join_words
-from placement_sched.model.provider import Inventory, describe_shortage
+from placement_sched.model.provider import Inventory
+from placement_sched.model.rejection import Rejection
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 
@@ -50,26 +49,13 @@ class Stage:
 
     The result is in row ``index`` of ``CheckedTrees.met``. The provider of each slot in ``slots``
     must meet the constraint. With ``any_provider_suffices``, it is enough if any of these
-    providers meets it. With ``is_on_root``, the root of the tree must meet it.
+    providers meets it.
     """
 
     index: int
     constraint: Constraint
-    suffix: str = ""
     slots: tuple[int, ...] = ()
     any_provider_suffices: bool = False
-    is_on_root: bool = False
-
-    @property
-    def kind(self) -> str:
-        """Return the name of the step in a report."""
-        return self.constraint.kind
-
-    @property
-    def detail(self) -> str:
-        """Return the requested value, with the group that requests it."""
-        detail = self.constraint.detail
-        return f"{detail} (group {self.suffix})" if self.suffix else detail
 
 
 def list_stages(search: Search) -> tuple[Stage, ...]:
@@ -86,11 +72,9 @@ def list_stages(search: Search) -> tuple[Stage, ...]:
             trait = position - len(group.resources)
             any_provider_suffices = split and 0 <= trait < len(group.traits.required)
             slots = (group_slots[position],) if split and constraint.resource_class else group_slots
-            stages.append(
-                Stage(len(stages), constraint, group.suffix, slots, any_provider_suffices)
-            )
+            stages.append(Stage(len(stages), constraint, slots, any_provider_suffices))
     for constraint in iterate_root_constraints(search.query.root):
-        stages.append(Stage(len(stages), constraint, is_on_root=True))
+        stages.append(Stage(len(stages), constraint))
     return tuple(stages)
 
 
@@ -307,7 +291,7 @@ class _StageRun:
         """
         uses, met = self._checked.uses, self._checked.met[stage.index]
         blamed = np.zeros(len(met), np.bool_)
-        if stage.is_on_root:
+        if stage.constraint.is_on_root:
             blamed[uses.root_uses] = True
             return met[uses.root_uses], blamed, {}
         if stage.any_provider_suffices:
@@ -353,7 +337,7 @@ class _StageRun:
         return reduce(or_, (masks[slot] for slot in slots))
 
 
-class Rejection(NamedTuple):
+class TreeRejection(NamedTuple):
     """A tree that a stage rejects, and the :class:`TreeUses` in the reason."""
 
     tree: int
@@ -362,9 +346,9 @@ class Rejection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Build the messages about rejected trees.
+    """Build the rejections of trees.
 
-    ``inventories`` maps provider and class to the inventories in the messages. ``names`` maps ids
+    ``inventories`` maps provider and class to the inventories in the reasons. ``names`` maps ids
     to names of providers. ``memberships`` maps each provider to its aggregates that the query
     names. ``tree_names`` are the names of the providers in ``in_tree``, by uuid.
     """
@@ -383,7 +367,7 @@ class Reasons:
         source: ProviderSource,
         search: Search,
         checked: CheckedTrees,
-        rejected: Sequence[tuple[StageOutcome, Sequence[Rejection]]],
+        rejected: Sequence[tuple[StageOutcome, Sequence[TreeRejection]]],
         advised_uses: Collection[int] = (),
     ) -> "Reasons":
         """Read data for reasons, and for suggested changes to ``advised_uses``."""
@@ -407,55 +391,65 @@ class Reasons:
             checked,
             search,
             read_inventories(source, search, inventory_ids),
-            read_names(connection, ids),
+            resource_providers.map_names_by_id(connection, ids),
             _find_memberships(source, search, advised) if advised_uses else {},
             resource_providers.map_names(
                 connection, [group.in_tree for group in search.query.groups if group.in_tree]
             ),
         )
 
-    def describe_rejection(self, outcome: StageOutcome, rejection: Rejection) -> str:
+    def build_rejection(self, outcome: StageOutcome, tree_rejection: TreeRejection) -> Rejection:
         """Return the reason why a stage rejects a tree."""
-        constraint = outcome.stage.constraint
-        if outcome.stage.is_on_root:
-            return constraint.reason
-        root = int(self.checked.uses.root_uses[rejection.tree])
-        if constraint.kind == "in_tree":
-            name = self.tree_names.get(constraint.detail, constraint.detail)
-            words = f"not in the tree of {name}"
-            return (
-                words if root in rejection.uses else f"{self._list_names(rejection.uses)}: {words}"
-            )
+        constraint, uses = outcome.stage.constraint, tree_rejection.uses
+        root = int(self.checked.uses.root_uses[tree_rejection.tree])
         if constraint.resource_class:
-            return self._describe_shortage(outcome, rejection, root)
-        whole = self.checked.uses.get_slice(rejection.tree)
-        number = whole.stop - whole.start
-        if 1 < number == len(rejection.uses):
-            return f"each of {number} providers: {constraint.reason}"
-        if rejection.uses == (root,):
-            return constraint.reason
-        several = "each of " if len(rejection.uses) > 1 else ""
-        return f"{several}{self._list_names(rejection.uses)}: {constraint.reason}"
+            return self._build_shortage(outcome, uses, root)
+        values = constraint.as_json()
+        del values["kind"]
+        values.pop("group", None)
+        whole = self.checked.uses.get_slice(tree_rejection.tree)
+        count = whole.stop - whole.start
+        if constraint.family == IN_TREE:
+            (uuid,) = constraint.names
+            values["tree_name"] = self.tree_names.get(uuid, uuid)
+            values |= {} if root in uses else self._build_provider_values(uses)
+        elif not constraint.is_on_root and 1 < count == len(uses):
+            values["provider_count"] = count
+        elif not constraint.is_on_root and uses != (root,):
+            values |= self._build_provider_values(uses)
+        return Rejection(kind=constraint.kind, values=values)
 
-    def _describe_shortage(self, outcome: StageOutcome, rejection: Rejection, root: int) -> str:
-        constraint, uses = outcome.stage.constraint, rejection.uses
+    def _build_shortage(self, outcome: StageOutcome, uses: Sequence[int], root: int) -> Rejection:
+        constraint = outcome.stage.constraint
         with_inventory = [use for use in uses if self.find_inventory(outcome, use) is not None]
         if not with_inventory:
-            words = f"{constraint.resource_class}: {describe_shortage(None, 0, constraint.amount)}"
-            return words if root in uses else f"{words} on {self._list_names(uses)}"
-        words = "; ".join(self._describe(outcome, use, root) for use in with_inventory[:_MAX_NAMED])
-        omitted = len(with_inventory) - _MAX_NAMED
-        return f"{words}; and {omitted} more" if omitted > 0 else words
+            rejection = build_shortage(constraint, None)
+            if root in uses:
+                return rejection
+            values = {**rejection.values, **self._build_provider_values(uses)}
+            return replace(rejection, values=values)
+        parts = [
+            build_shortage(
+                constraint,
+                self.find_inventory(outcome, use),
+                "" if use == root else self.get_name(use),
+            )
+            for use in with_inventory[:_MAX_NAMED]
+        ]
+        if len(with_inventory) == 1:
+            return parts[0]
+        kinds = {part.kind for part in parts}
+        values = {"resource_class": constraint.resource_class, "requested": constraint.amount}
+        if (omitted := len(with_inventory) - _MAX_NAMED) > 0:
+            values["more"] = omitted
+        kind = "capacity" if "capacity" in kinds else parts[0].kind
+        return Rejection(kind=kind, values=values, parts=tuple(parts))
 
-    def _describe(self, outcome: StageOutcome, use: int, root: int) -> str:
-        constraint, used_inventory = outcome.stage.constraint, self.find_inventory(outcome, use)
-        inventory, used = (
-            (used_inventory.inventory, used_inventory.used) if used_inventory else (None, 0)
-        )
-        words = (
-            f"{constraint.resource_class}: {describe_shortage(inventory, used, constraint.amount)}"
-        )
-        return words if use == root else f"{words} on {self.get_name(use)}"
+    def _build_provider_values(self, uses: Sequence[int]) -> dict[str, Any]:
+        names = [self.get_name(use) for use in uses]
+        values: dict[str, Any] = {"providers": names[:_MAX_NAMED]}
+        omitted = len(names) - _MAX_NAMED
+        return {**values, "more": omitted} if omitted > 0 else values
 
     def find_inventory(self, outcome: StageOutcome, use: int) -> UsedInventory | None:
         """Return the inventory of the stage's class on a use's provider, or None."""
@@ -466,16 +460,43 @@ class Reasons:
         """Return the name of the provider of a use."""
         return self.names.get(int(self.checked.uses.ids[use]), "one provider")
 
-    def _list_names(self, uses: Sequence[int]) -> str:
-        names = [self.get_name(use) for use in uses]
-        if len(names) > _MAX_NAMED:
-            names[_MAX_NAMED:] = [f"{len(names) - _MAX_NAMED} more"]
-        return join_words(names)
+
+def build_shortage(
+    constraint: Constraint, used_inventory: UsedInventory | None, provider: str = ""
+) -> Rejection:
+    """Return why the amount of a constraint does not fit into an inventory.
+
+    ``provider`` is the name of the provider in a tree, if it is not the root.
+    """
+    amount = constraint.amount
+    values: dict[str, Any] = {"resource_class": constraint.resource_class, "requested": amount}
+    if provider:
+        values["providers"] = [provider]
+    if used_inventory is None:
+        return Rejection(kind="no_inventory", values=values)
+    inventory = used_inventory.inventory
+    free = max(inventory.capacity - used_inventory.used, 0)
+    if inventory.capacity <= 0 or inventory.reserved >= inventory.total > 0:
+        fields = ("total", "reserved", "allocation_ratio")
+        values |= {"free": 0, "capacity": max(inventory.capacity, 0)}
+        values |= {name: getattr(inventory, name) for name in fields}
+    elif amount > free:
+        values |= {"free": free, "capacity": inventory.capacity}
+    else:
+        is_broken = {
+            "max_unit": amount > inventory.max_unit,
+            "min_unit": amount < inventory.min_unit,
+            "step_size": True,
+        }
+        field_name = next(name for name, broken in is_broken.items() if broken)
+        values[field_name] = getattr(inventory, field_name)
+        return Rejection(kind="allocation_unit", values=values)
+    return Rejection(kind="capacity", values=values)
 
 
 def build_rejections(
     checked: CheckedTrees, outcome: StageOutcome, trees: Sequence[int]
-) -> list[Rejection]:
+) -> list[TreeRejection]:
     """Return the rejection of each of these trees by a stage.
 
     If only the root fails a constraint on aggregates, the rejection names the root.
@@ -488,7 +509,7 @@ def build_rejections(
         if own_failures is not None:
             root = int(uses.root_uses[tree])
             blamed = sorted({use if own_failures[use] else root for use in blamed})
-        tree_rejections.append(Rejection(tree, tuple(blamed)))
+        tree_rejections.append(TreeRejection(tree, tuple(blamed)))
     return tree_rejections
 
 
@@ -530,13 +551,6 @@ def read_inventories(
                 inventory = Inventory(resource_class=names[class_id], **fields)
                 inventories[key, class_id] = UsedInventory(inventory, used)
     return inventories
-
-
-def read_names(connection: Connection, ids: Collection[int]) -> dict[int, str]:
-    """Map the ids of these providers to their names."""
-    columns = tables.resource_providers.c
-    rows = select_in_batches(connection, select(columns.id, columns.name), columns.id, ids)
-    return {key: name or "one provider" for key, name in rows}
 
 
 def find_nearest_amounts(
@@ -609,11 +623,3 @@ def _find_fitting_amounts(
     smallest += -smallest % step
     above[uses] = np.where(smallest <= max_amount, smallest, 0)
     return below, above
-
-
-def format_rules(search: Search) -> str:
-    """Return the rules of a search about the combination of its groups."""
-    query = search.query
-    rules = ["group_policy=isolate"] if query.isolates else []
-    rules += [f"same_subtree={','.join(suffixes)}" for suffixes in query.same_subtrees]
-    return " ".join(rules)

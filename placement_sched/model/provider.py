@@ -99,28 +99,6 @@ def matches_units(inventory: Inventory, amount: int) -> bool:
     return inventory.min_unit <= amount <= inventory.max_unit and amount % inventory.step_size == 0
 
 
-def describe_shortage(inventory: Inventory | None, used: int, amount: int) -> str:
-    """Describe why ``amount`` does not fit into an inventory."""
-    if inventory is None:
-        return f"none in inventory, {amount} requested"
-    free = max(inventory.capacity - used, 0)
-    total, reserved = inventory.total, inventory.reserved
-    if reserved >= total > 0:
-        return f"all {total} reserved, {amount} requested"
-    if inventory.capacity <= 0:
-        return (
-            f"capacity 0 (total {total}, reserved {reserved}, allocation_ratio "
-            f"{inventory.allocation_ratio:g}), {amount} requested"
-        )
-    if amount > free:
-        return f"{free} free of {inventory.capacity}, {amount} requested"
-    if amount > inventory.max_unit:
-        return f"at most {inventory.max_unit} in one allocation (max_unit), {amount} requested"
-    if amount < inventory.min_unit:
-        return f"at least {inventory.min_unit} in one allocation (min_unit), {amount} requested"
-    return f"only in steps of {inventory.step_size} (step_size), {amount} requested"
-
-
 #: The API's name for the missing type of a consumer (microversion 1.38).
 UNKNOWN_TYPE = "unknown"
 #: nova's consumer type for instances.

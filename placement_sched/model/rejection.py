@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rejections of hosts and requests.
+"""Rejections of hosts and requests, and suggested changes.
 
 A rejection is a value, not an exception. Exceptions are for conflicts with concurrent requests
 (:class:`~placement_sched.errors.ConcurrentUpdate`) and bugs in plugins
-(:class:`~placement_sched.errors.PluginFailed`).
+(:class:`~placement_sched.errors.PluginFailed`). The sentences about rejections are in
+:mod:`placement_sched.explain.phrases`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,21 +13,39 @@ from typing import Any
 
 from placement_sched.model.document import Json
 
+#: The stage families in the funnel.
+REQUEST_FILTERS, CANDIDATES, FILTERS = "request_filters", "allocation_candidates", "filters"
+#: The stage that rejects candidates whose providers are not known compute nodes.
+COMPUTE_NODES = "compute_nodes"
+#: The stage that rejects hosts filled by earlier instances of the same request.
+USED_UP = "room_left"
+#: The kind of rejections that only have a text.
+OTHER = "other"
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The reason for rejecting a host or request, for operators.
+    """The reason for rejecting a host or request.
 
-    ``requested`` and ``actual`` are the two values of a failed comparison, in the units of
-    ``reason``. If a rejection is all that keeps a host from fitting, ``clause`` completes the
-    sentence "the host would fit, but". ``plural_clause`` does so for several hosts.
+    ``kind`` is a code in the table of kinds in :mod:`placement_sched.explain.phrases`, and
+    ``values`` are the fields of this kind, such as ``resource_class`` and ``free``. ``requested``
+    and ``actual`` are both sides of a failed comparison. A third-party filter only needs ``text``,
+    a sentence of its own. ``parts`` are the rejections of several providers in a tree.
     """
 
-    reason: str
+    text: str = ""
     requested: Any = None
     actual: Any = None
-    clause: str = ""
-    plural_clause: str = ""
+    kind: str = OTHER
+    values: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple["Rejection", ...] = ()
+
+    def as_json(self) -> Json:
+        """Return the kind and the values, as keys of a rejection in JSON."""
+        keys: Json = {"kind": self.kind, **self.values}
+        keys |= {"requested": self.requested} if self.requested is not None else {}
+        keys |= {"actual": self.actual} if self.actual is not None else {}
+        return keys | ({"parts": [each.as_json() for each in self.parts]} if self.parts else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +55,7 @@ class SuggestedChange:
     ``action`` is an identifier for programs, ``words`` is a sentence for operators, and ``values``
     are the parameters of the action. For a test of the change, ``host`` has new attributes of the
     host state, and ``spec`` is the new :class:`~placement_sched.model.request_spec.RequestSpec`.
+    ``drops`` is the constraint of the search that the change drops, if any.
     """
 
     action: str
@@ -43,6 +63,7 @@ class SuggestedChange:
     values: Mapping[str, Any] = field(default_factory=dict)
     host: Mapping[str, Any] = field(default_factory=dict)
     spec: Any = None
+    drops: Any = None
 
     @property
     def can_be_tested(self) -> bool:

@@ -210,6 +210,13 @@ def map_names(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
     return dict(map(tuple, sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))))
 
 
+def map_names_by_id(connection: Connection, ids: Collection[int]) -> dict[int, str]:
+    """Map the ids of these providers to their names."""
+    query = select(_COLUMNS.id, _COLUMNS.name)
+    rows = sql.select_in_batches(connection, query, _COLUMNS.id, ids)
+    return {key: name or "one provider" for key, name in rows}
+
+
 def list_names(connection: Connection) -> set[str]:
     """Return the names of all providers."""
     return set(connection.scalars(select(_COLUMNS.name).where(_COLUMNS.name.is_not(None))))

@@ -1,0 +1,449 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences of explanations, by kind of rejection.
+
+The functions take values: the keys of a step, a rejection or a near miss in JSON, as
+``Constraint.as_json`` and ``Rejection.as_json`` return them. A server, the command line and the
+console therefore build the same sentences. ``names`` maps uuids to names that replace them. An
+entry of an unknown kind, from a newer server or an old record, keeps its text.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from placement_sched.model.amounts import format_amount, format_class
+from placement_sched.model.document import Json
+from placement_sched.model.names import join_words
+
+Names = Mapping[str, str]
+_Text = str | Callable[[Json], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The sentences about a kind of rejection.
+
+    Each text is a format string for the values, or a function of the values. ``reason`` ends "the
+    host is rejected:". ``short`` is for a narrow column of the console. ``clause`` ends "the host
+    would fit, but", and ``clauses`` does so for several hosts. ``drop`` ends "would fit without".
+    Kinds of constraints also have ``detail``, the requested value, and ``advice``, which suggests a
+    request without the constraint.
+    """
+
+    reason: _Text
+    short: _Text = ""
+    clause: _Text = ""
+    clauses: _Text = ""
+    drop: _Text = ""
+    detail: _Text = ""
+    advice: _Text = ""
+
+
+class _Range(float):
+    """A number of several rejections, printed as the range of the numbers."""
+
+    numbers: Sequence[float]
+
+    def __new__(cls, numbers: Iterable[float]) -> "_Range":
+        ordered = sorted(set(numbers))
+        self = super().__new__(cls, ordered[0])
+        self.numbers = ordered
+        return self
+
+    def __format__(self, spec: str) -> str:
+        first, last = (format(each, spec) for each in (self.numbers[0], self.numbers[-1]))
+        return first if first == last else f"{first}..{last}"
+
+    __str__ = __repr__ = lambda self: format(self, "")
+
+
+class _AnyNumber(float):
+    """A number that is left out of a text, to compare the words of two texts."""
+
+    def __format__(self, spec: str) -> str:
+        return "#"
+
+    __str__ = __repr__ = lambda self: "#"
+
+
+def _apply(text: _Text, values: Json) -> str:
+    return text(values) if callable(text) else text.format_map(values)
+
+
+def format_detail(values: Json, names: Names | None = None) -> str:
+    """Return the requested value of a constraint, with the group that requests it."""
+    kind = KINDS.get(values.get("kind", ""))
+    if kind is None or not kind.detail:
+        return str(values.get("detail", ""))
+    return _apply(kind.detail, with_names(values, names)) + _format_group(values)
+
+
+def format_label(values: Json, names: Names | None = None) -> str:
+    """Return the name of a step: the constraint and its detail."""
+    return f"{values['constraint']} {format_detail(values, names)}".strip()
+
+
+def format_reason(values: Json, names: Names | None = None) -> str:
+    """Return the reason of a rejection.
+
+    ``values`` may have the key ``reason`` instead of values, or a text of its own.
+    """
+    kind = KINDS.get(values.get("kind", ""))
+    text = values.get("text") or (values.get("reason", "") if kind is None else "")
+    if kind is None or text:
+        return str(text)
+    values = with_names(values, names)
+    if parts := values.get("parts"):
+        more = f"; and {values['more']} more" if values.get("more") else ""
+        return "; ".join(format_reason(part) for part in parts) + more
+    return _add_provider(values, _apply(kind.reason, values))
+
+
+def _add_provider(values: Json, words: str) -> str:
+    """Add the providers of a tree that a reason is about."""
+    if count := values.get("provider_count"):
+        return f"each of {count} providers: {words}"
+    providers = list(values.get("providers", ()))
+    if not providers:
+        return words
+    listed = join_words([*providers, *([f"{values['more']} more"] if values.get("more") else ())])
+    if "resource_class" in values:
+        return f"{words} on {listed}"
+    several = "each of " if len(providers) > 1 and values["kind"] != "other_tree" else ""
+    return f"{several}{listed}: {words}"
+
+
+def merge_reasons(entries: Sequence[Json], names: Names | None = None) -> str:
+    """Return a reason for rejections that differ only in numbers, as ranges."""
+    return format_reason(_merge([_select_values(each) for each in entries]), names)
+
+
+def build_group_key(entry: Json) -> tuple[str, str]:
+    """Return a key that is equal for rejections which differ only in numbers."""
+    values = _select_values(entry)
+    return str(values.get("kind", "")), format_reason(_replace_numbers(values))
+
+
+def _select_values(entry: Json) -> Json:
+    if entry.get("kind") not in KINDS:
+        return {"reason": entry["reason"]}
+    return {key: value for key, value in entry.items() if key not in {"host", "node", "reason"}}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _replace_numbers(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _replace_numbers(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_replace_numbers(part) for part in value]
+    return _AnyNumber(value) if _is_number(value) else value
+
+
+def _merge(values: Sequence[Any]) -> Any:
+    """Merge values of the same shape, with a range in place of each number."""
+    first = values[0]
+    if isinstance(first, Mapping):
+        return {
+            key: _merge([each.get(key, part) for each in values]) for key, part in first.items()
+        }
+    if isinstance(first, list | tuple):
+        return [_merge(parts) for parts in zip(*values, strict=False)]
+    return _Range(values) if all(map(_is_number, values)) else first
+
+
+def with_names(value: Any, names: Names | None) -> Any:
+    """Replace texts that are uuids by names, in values of any depth."""
+    if not names:
+        return value
+    if isinstance(value, Mapping):
+        return {key: with_names(part, names) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [with_names(part, names) for part in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def format_clause(stage: str, values: Json, *, several: bool) -> str:
+    """Return a clause such as ``RamFilter rejects it``, or its plural."""
+    kind = KINDS.get(values.get("kind", ""))
+    if several:
+        text = kind and (kind.clauses or kind.clause)
+        return _apply(text, values) if text else f"{stage} rejects them"
+    if kind and kind.clause:
+        return _apply(kind.clause, values)
+    return f"{stage} rejects it: {format_reason(values)}"
+
+
+def describe_would_fit(
+    constraints: Sequence[Json],
+    rejections: Sequence[tuple[str, Json]],
+    names: Names,
+    *,
+    several: bool,
+) -> str:
+    """Return a clause such as ``would fit without trait X, but ...``.
+
+    ``constraints`` of the query, and ``rejections`` as pairs of stage and values, keep a host from
+    fitting. With ``several``, the clause is about several hosts.
+    """
+    droppable, clauses = [], []
+    for values in constraints:
+        kind, shown = KINDS[values["kind"]], with_names(values, names)
+        if kind.drop:
+            droppable.append(_apply(kind.drop, shown) + _format_group(values))
+        elif text := kind.clauses if several else kind.clause:
+            clauses.append(_apply(text, shown) + _format_group(values))
+    clauses += [format_clause(stage, values, several=several) for stage, values in rejections]
+    words = f"would fit without {join_words(droppable)}" if droppable else "would fit"
+    return f"{words}, but {join_words(clauses)}" if clauses else words
+
+
+def describe_stage(values: Json, names: Names | None = None) -> str:
+    """Return an operator's words for a stage, such as ``not enough memory``.
+
+    Returns an empty text for a kind without such words.
+    """
+    kind = KINDS.get(values.get("kind", ""))
+    return _apply(kind.short, with_names(values, names)) if kind and kind.short else ""
+
+
+def describe_hosts_without(
+    hosts: int, constraints: Sequence[Json], names: Names | None = None
+) -> str:
+    """Return a sentence about hosts that fit only without constraints.
+
+    ``hosts`` is their number. A filter may still reject them, because no filter was run on them.
+    """
+    others = [format_label(each, names) for each in constraints if each["kind"] != "disabled"]
+    are_disabled = len(others) < len(constraints)
+    verb, meets = ("is", "meets") if hosts == 1 else ("are", "meet")
+    disabled = f"{verb} disabled and " if are_disabled else ""
+    but = f"all constraints but {join_words(others)}" if others else "all other constraints"
+    return f"{format_host_count(hosts)} {disabled}{meets} {but}"
+
+
+def describe_last_stage(label: str, before: int) -> str:
+    """Return a sentence about the stage that left no host."""
+    rejected = "the last remaining host" if before == 1 else f"all {before} remaining hosts"
+    return f"{label} rejected {rejected}"
+
+
+def format_host_count(count: int) -> str:
+    """Return a number of hosts, such as ``2 hosts``."""
+    return "1 host" if count == 1 else f"{count} hosts"
+
+
+def describe_traits(names: Sequence[str]) -> str:
+    """Join traits for a sentence, as ``trait A`` or ``traits A and B``."""
+    return f"trait{'s' * (len(names) > 1)} {join_words(names)}"
+
+
+def _format_group(values: Json) -> str:
+    return f" (group {values['group']})" if values.get("group") else ""
+
+
+def _format_trait_detail(values: Json) -> str:
+    names = values["traits"]
+    return str(names[0]) if len(names) == 1 else f"in:{','.join(names)}"
+
+
+def _describe_shortage(values: Json) -> str:
+    """Describe why the requested amount exceeds the free amount."""
+    name, requested = values["resource_class"], values["requested"]
+    if "amounts" in values:  # providers that do not serve together
+        amounts = " + ".join(map(str, values["amounts"]))
+        free = ", ".join(map(str, values["free_amounts"])) + (", ..." if values["more"] else "")
+        return f"{name}: {amounts} requested, free on each provider: {free}"
+    if "total" not in values:
+        return f"{name}: {values['free']} free of {values['capacity']}, {requested} requested"
+    total, reserved = values["total"], values["reserved"]
+    if reserved >= total > 0:
+        return f"{name}: all {total} reserved, {requested} requested"
+    ratio = f"{values['allocation_ratio']:g}"
+    numbers = f"total {total}, reserved {reserved}, allocation_ratio {ratio}"
+    return f"{name}: capacity 0 ({numbers}), {requested} requested"
+
+
+def _describe_cut(values: Json) -> str:
+    """Describe that a host is beyond the limit of hosts."""
+    drawn = ", drawn at random" if values.get("random") else ""
+    limit = f"the limit of {values['hosts']} hosts{drawn}"
+    return f"fits, but was cut by {limit}, set by {values['option']}"
+
+
+def _describe_unit(values: Json) -> str:
+    requested = f"{values['requested']} requested"
+    if "max_unit" in values:
+        words = f"at most {values['max_unit']} in one allocation (max_unit)"
+    elif "min_unit" in values:
+        words = f"at least {values['min_unit']} in one allocation (min_unit)"
+    else:
+        words = f"only in steps of {values['step_size']} (step_size)"
+    return f"{values['resource_class']}: {words}, {requested}"
+
+
+def _shorten_shortage(values: Json) -> str:
+    title, name = format_class(values["resource_class"]), values["resource_class"]
+    words = f"not enough {title if title == name else title.lower()}"
+    if "requested" not in values:
+        return words
+    return f"{words} for {format_amount(values['requested'], name)}"
+
+
+def _of_root(words: _Text) -> _Text:
+    return lambda values: ("the root " if values.get("root") else "") + _apply(words, values)
+
+
+def _describe_disabled(values: Json) -> str:
+    if "disabled_reason" not in values:
+        return "the root has forbidden trait COMPUTE_STATUS_DISABLED"
+    reason = values["disabled_reason"]
+    return f"disabled: {reason}" if reason else "disabled"
+
+
+_AMOUNT = "{resource_class}:{requested}"
+#: The kinds of rejections. The API reference describes their values.
+KINDS: Mapping[str, Kind] = {
+    # The candidate search.
+    "capacity": Kind(_describe_shortage, _shorten_shortage, drop=_AMOUNT, detail=_AMOUNT),
+    "no_inventory": Kind(
+        "{resource_class}: none in inventory, {requested} requested", _shorten_shortage
+    ),
+    "allocation_unit": Kind(_describe_unit, _shorten_shortage),
+    "missing_trait": Kind(
+        _of_root(lambda values: f"lacks trait {' or '.join(values['traits'])}"),
+        lambda values: f"no {' or '.join(values['traits'])}",
+        drop=lambda values: f"trait {' or '.join(values['traits'])}",
+        detail=_format_trait_detail,
+        advice=lambda values: f"do not require trait {' or '.join(values['traits'])}",
+    ),
+    "forbidden_trait": Kind(
+        _of_root("has forbidden trait {traits[0]}"),
+        "has {traits[0]}",
+        drop="forbidding trait {traits[0]}",
+        detail="!{traits[0]}",
+        advice="do not forbid trait {traits[0]}",
+    ),
+    "disabled": Kind(
+        _describe_disabled,
+        "disabled",
+        "its nova-compute is disabled",
+        "their nova-compute is disabled",
+        detail="!{traits[0]}",
+    ),
+    "not_in_aggregate": Kind(
+        lambda values: f"not in aggregate {' or '.join(values['aggregates'])}",
+        lambda values: f"not in {', '.join(values['aggregates'])}",
+        lambda values: f"is not in {' or '.join(values['aggregates'])}",
+        lambda values: f"are not in {' or '.join(values['aggregates'])}",
+        detail=lambda values: f"in:{','.join(values['aggregates'])}",
+        advice=lambda values: (
+            f"do not confine the request to aggregate {' or '.join(values['aggregates'])}"
+        ),
+    ),
+    "forbidden_aggregate": Kind(
+        "in a forbidden aggregate",
+        lambda values: f"reserved for other requests ({', '.join(values['aggregates'])})",
+        lambda values: f"is in {' or '.join(values['aggregates'])}",
+        lambda values: f"are in {' or '.join(values['aggregates'])}",
+        detail=lambda values: f"!in:{','.join(values['aggregates'])}",
+    ),
+    "other_tree": Kind(
+        "not in the tree of {tree_name}",
+        clause="the request names another host",
+        clauses="the request names another host",
+        detail="{trees[0]}",
+        advice="name this host in the request, or no host",
+    ),
+    "group_policy": Kind(
+        "no separate provider for each group with a suffix (group_policy=isolate)",
+        drop="group_policy=isolate",
+        detail="isolate",
+        advice="use group_policy=none",
+    ),
+    "same_subtree": Kind(
+        lambda values: f"no providers in one subtree (same_subtree={','.join(values['groups'])})",
+        drop=lambda values: f"same_subtree={','.join(values['groups'])}",
+        detail=lambda values: ",".join(values["groups"]),
+        advice=lambda values: f"drop same_subtree={','.join(values['groups'])}",
+    ),
+    "trait_combination": Kind("no providers that have all required traits together"),
+    "sharing_tree": Kind(
+        "only its sharing providers can serve, and they are reported under another tree"
+    ),
+    "combination": Kind(
+        "no providers serve all request groups and resource classes together",
+        detail=lambda values: " ".join(values["rules"]),
+    ),
+    "limit": Kind(_describe_cut, "cut by the limit of hosts", detail="{hosts}"),
+    "changed": Kind("it changed while the request was evaluated. Try again"),
+    # After the search.
+    "no_compute_node": Kind("no compute node is reported under the uuid of this resource provider"),
+    "used_up": Kind(
+        "no capacity remains after the earlier instances of this request",
+        "used up by the same request",
+    ),
+    "claimed": Kind("concurrent requests claimed the remaining capacity or locked the host"),
+}
+
+#: Units of the amounts of a resource class.
+_UNITS = {"MEMORY_MB": " MB", "DISK_GB": " GB"}
+#: The sentences of suggested changes, by action.
+_ADVICE: Mapping[str, Callable[[Json], str]] = {
+    "add_inventory": lambda values: (
+        f"give {values.get('provider', 'it')} an inventory of at least "
+        f"{_format_amount(values, 'total')}"
+    ),
+    "set_inventory": lambda values: _describe_inventory(values, ()),
+    "free": lambda values: _describe_inventory(values, (f"free {_format_amount(values)}",)),
+    "add_capacity": lambda values: _describe_inventory(
+        values, (f"add capacity for {_format_amount(values)}",)
+    ),
+    "make_room": lambda values: (
+        f"free {values['amount']} more of {values['resource_class']} on {values['provider']}"
+    ),
+    "ask": lambda values: (
+        f"request at {'most' if values['amount'] < values['instead_of'] else 'least'} "
+        f"{_format_amount(values)}"
+    ),
+    "remove_trait": lambda values: (
+        f"remove trait {values['traits'][0]} from {values.get('provider', 'its provider')}"
+    ),
+    "add_trait": lambda values: (
+        f"give {values.get('provider', 'its provider')} trait {' or '.join(values['traits'])}"
+    ),
+    "leave_aggregate": lambda values: (
+        f"remove {values.get('provider', 'it')} from aggregate {_join_aggregates(values, 'and')}"
+    ),
+    "join_aggregate": lambda values: (
+        f"add {values.get('provider', 'it')} to aggregate {_join_aggregates(values, 'or')}"
+    ),
+    "ask_traits": lambda values: f"require {describe_traits(values['traits'])}",
+    "raise_option": lambda values: f"raise {values['option']}, or name the host in the request",
+    "enable_service": lambda _: "enable its compute service",
+    "drop_constraint": lambda values: _apply(KINDS[values["kind"]].advice, values),
+}
+
+
+def format_advice(action: str, values: Json) -> str:
+    """Return the sentence of a suggested change."""
+    return _ADVICE[action](values)
+
+
+def _format_amount(values: Json, key: str = "amount") -> str:
+    name = values["resource_class"]
+    return f"{values[key]}{_UNITS.get(name, '')} of {name}"
+
+
+def _describe_inventory(values: Json, parts: Sequence[str]) -> str:
+    name, units = values["resource_class"], values["units"]
+    changes = " and ".join(f"{key} of {name} to {number}" for key, number in units.items())
+    words = " and ".join([*parts, *([f"set {changes}"] if changes else ())])
+    return f"{words} on {values['provider']}" if "provider" in values else words
+
+
+def _join_aggregates(values: Json, conjunction: str) -> str:
+    names = [each["name"] for each in values["aggregates"]]
+    return join_words(names) if conjunction == "and" else " or ".join(names)
