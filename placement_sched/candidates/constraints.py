@@ -61,7 +61,7 @@ class Constraint:
     """
 
     family: str
-    part: RequestGroup = RequestGroup()
+    part: RequestGroup = field(default_factory=RequestGroup)
     names: tuple[str, ...] = ()
     is_forbidden: bool = False
     resource_class: str = ""
@@ -85,6 +85,8 @@ class Constraint:
         keys: Json = {"kind": self.kind}
         if self.resource_class:
             keys |= {"resource_class": self.resource_class, "requested": self.amount}
+        elif self.family == LIMIT:
+            keys["hosts"] = self.amount
         elif subject := _SUBJECTS.get(self.family):
             keys[subject] = list(self.names)
         keys |= {"root": True} if self.is_on_root else {}

@@ -26,6 +26,7 @@ from placement_sched.console.reports import (
     render_explanation_report,
 )
 from placement_sched.errors import Invalid, NotFound
+from placement_sched.explain.phrases import with_names
 from placement_sched.explain.reader import (
     compare_stages,
     count_passed,
@@ -33,7 +34,6 @@ from placement_sched.explain.reader import (
     format_node,
     format_value,
     list_stage_reasons,
-    with_names,
 )
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.decision import SELECTED

@@ -33,7 +33,7 @@ from placement_sched.console.page import (
 from placement_sched.console.reports import list_request_parts, render_capacity_report
 from placement_sched.console.units import format_stage
 from placement_sched.errors import Invalid
-from placement_sched.explain.reader import with_names
+from placement_sched.explain.phrases import with_names
 from placement_sched.model.document import Json
 from placement_sched.model.instance_request import describe_unknown_facts
 from placement_sched.model.plan_run import FAILED, MOVE_STATES, PLANNED, RUN_STATES, STARTED

@@ -25,7 +25,8 @@ from placement_sched.console.page import (
 )
 from placement_sched.console.units import format_share, format_used
 from placement_sched.errors import NotFound
-from placement_sched.explain.reader import format_value, with_names
+from placement_sched.explain.phrases import with_names
+from placement_sched.explain.reader import format_value
 from placement_sched.limits import MAX_LISTED_HOSTS, MAX_SEARCH_HITS
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.clock import utcnow

@@ -33,7 +33,7 @@ from placement_sched.console.reports import (
 )
 from placement_sched.console.units import format_stage
 from placement_sched.errors import Invalid
-from placement_sched.explain.reader import with_names
+from placement_sched.explain.phrases import with_names
 from placement_sched.model import decision as model
 from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json

@@ -17,14 +17,15 @@ from placement_sched.console.charts import (
     build_funnel_picture,
     build_weights_picture,
 )
+from placement_sched.explain.phrases import with_names
 from placement_sched.explain.reader import (
     count_passed,
     describe_obstacle,
     format_node,
     format_value,
     with_all_keys,
-    with_names,
 )
+from placement_sched.model.amounts import format_amount
 from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
 from placement_sched.model.provider import FULL, NEARLY_FULL
@@ -79,8 +80,8 @@ def _format_number(value: float) -> str:
 def format_sizes(flavor: Mapping[str, Any]) -> str:
     """Format the sizes of a stored flavor, as ``2 VCPUs, 4 GiB, 40 GiB disk``."""
     vcpus = f"{_format_number(flavor['vcpus'])} {'VCPU' if flavor['vcpus'] == 1 else 'VCPUs'}"
-    memory = units.format_amount(flavor["ram"], "MEMORY_MB")
-    return f"{vcpus}, {memory}, {units.format_amount(flavor['disk'], 'DISK_GB')} disk"
+    memory = format_amount(flavor["ram"], "MEMORY_MB")
+    return f"{vcpus}, {memory}, {format_amount(flavor['disk'], 'DISK_GB')} disk"
 
 
 def format_first_names(names: Sequence[str]) -> str:
@@ -275,7 +276,7 @@ def _format_spec_sizes(flavor: Mapping[str, Any]) -> str:
     parts = [f"{count} {vcpus}"] if (count := flavor.get("vcpus")) else []
     for key, name, title in amounts:
         if value := flavor.get(key):
-            amount = units.format_amount(value, name) if isinstance(value, int) else value
+            amount = format_amount(value, name) if isinstance(value, int) else value
             parts.append(f"{amount} {title}")
     return ", ".join(parts)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from placement_sched.explain.reader import with_names
-from placement_sched.model.amounts import _TITLES, format_amount, format_class
+from placement_sched.explain.phrases import with_names
+from placement_sched.model.amounts import format_amount, format_class
 from placement_sched.model.clock import format_duration, utcnow
 from placement_sched.model.provider import FULL, NEARLY_FULL
 
@@ -112,7 +112,7 @@ _STAGE_WORDS: Sequence[tuple[str, str | Callable[[re.Match[str]], str]]] = (
 
 def _describe_shortage(resource_class: str, amount: str) -> str:
     noun = format_class(resource_class)
-    noun = noun.lower() if resource_class in _TITLES else noun
+    noun = noun if noun == resource_class else noun.lower()
     return f"not enough {noun} for {format_amount(int(amount), resource_class)}"
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from placement_sched.candidates.constraints import IN_TREE, MEMBER_OF, Constraint
-from placement_sched.explain.phrases import format_advice, format_detail
+from placement_sched.explain.phrases import Names, format_advice, format_detail, with_names
 from placement_sched.model.provider import Inventory, matches_units
 from placement_sched.model.rejection import SuggestedChange
 from placement_sched.store.placement.capacity import UsedInventory
@@ -20,14 +20,18 @@ def build_change(action: str, values: dict[str, Any], **shown: Any) -> Suggested
 
     ``shown`` are further values that only the sentence needs.
     """
-    return SuggestedChange(action, format_advice(action, {**values, **shown}), values)
+    words = format_advice(action, {**values, **shown})
+    return SuggestedChange("ask" if action == "ask_amount" else action, words, values)
 
 
-def suggest_dropping(constraint: Constraint) -> SuggestedChange:
-    """Suggest a request without a constraint."""
-    keys = constraint.as_json()
-    detail = format_detail(replace(constraint, suffix="").as_json())
-    words = format_advice("drop_constraint", keys)
+def suggest_dropping(constraint: Constraint, names: Names | None = None) -> SuggestedChange:
+    """Suggest a request without a constraint.
+
+    ``names`` maps uuids of aggregates to the names in the sentence.
+    """
+    keys = replace(constraint, suffix="").as_json()
+    detail = format_detail(keys)
+    words = format_advice("drop_constraint", with_names(keys, names))
     values = {"constraint": constraint.family, "detail": detail}
     return SuggestedChange("drop_constraint", words, values, drops=constraint)
 

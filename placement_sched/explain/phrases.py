@@ -9,11 +9,12 @@ entry of an unknown kind, from a newer server or an old record, keeps its text.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from placement_sched.model.amounts import format_amount, format_class
 from placement_sched.model.document import Json
 from placement_sched.model.names import join_words
+from placement_sched.model.rejection import COMPUTE_NODES, OTHER, USED_UP, Rejection
 
 Names = Mapping[str, str]
 _Text = str | Callable[[Json], str]
@@ -44,17 +45,18 @@ class _Range(float):
 
     numbers: Sequence[float]
 
-    def __new__(cls, numbers: Iterable[float]) -> "_Range":
+    def __new__(cls, numbers: Iterable[float]) -> Self:
         ordered = sorted(set(numbers))
-        self = super().__new__(cls, ordered[0])
-        self.numbers = ordered
-        return self
+        number = super().__new__(cls, ordered[0])
+        number.numbers = ordered
+        return number
 
     def __format__(self, spec: str) -> str:
-        first, last = (format(each, spec) for each in (self.numbers[0], self.numbers[-1]))
+        first, last = format(self.numbers[0], spec), format(self.numbers[-1], spec)
         return first if first == last else f"{first}..{last}"
 
-    __str__ = __repr__ = lambda self: format(self, "")
+    def __str__(self) -> str:
+        return format(self, "")
 
 
 class _AnyNumber(float):
@@ -63,7 +65,37 @@ class _AnyNumber(float):
     def __format__(self, spec: str) -> str:
         return "#"
 
-    __str__ = __repr__ = lambda self: "#"
+    def __str__(self) -> str:
+        return "#"
+
+
+#: Number of characters of a uuid.
+_UUID_LENGTH = 36
+
+
+def describe_rejection(rejection: Rejection) -> str:
+    """Return the reason of a rejection."""
+    return rejection.text or format_reason(rejection.as_json())
+
+
+def build_reason(rejection: Rejection) -> Json:
+    """Return a rejection in JSON: its kind, its values and the sentence ``reason``."""
+    values = rejection.as_json()
+    return {"reason": rejection.text or format_reason(values), **values}
+
+
+def select_subject(values: Json) -> Json:
+    """Return the kind of a rejection and its subject, without amounts and providers."""
+    return {key: values[key] for key in ("kind", *_SUBJECTS) if key in values}
+
+
+def build_code(values: Json) -> str:
+    """Return kind and subject of a rejection as a code, such as ``capacity:MEMORY_MB``."""
+    subject = next((values[key] for key in _SUBJECTS if key in values), "")
+    if isinstance(subject, list):
+        subject = ",".join(map(str, subject))
+    kind = values.get("kind", OTHER)
+    return f"{kind}:{subject}" if subject else str(kind)
 
 
 def _apply(text: _Text, values: Json) -> str:
@@ -86,12 +118,11 @@ def format_label(values: Json, names: Names | None = None) -> str:
 def format_reason(values: Json, names: Names | None = None) -> str:
     """Return the reason of a rejection.
 
-    ``values`` may have the key ``reason`` instead of values, or a text of its own.
+    The text ``reason`` in ``values`` is returned for kinds without a sentence.
     """
     kind = KINDS.get(values.get("kind", ""))
-    text = values.get("text") or (values.get("reason", "") if kind is None else "")
-    if kind is None or text:
-        return str(text)
+    if kind is None or not kind.reason:
+        return str(values.get("reason", ""))
     values = with_names(values, names)
     if parts := values.get("parts"):
         more = f"; and {values['more']} more" if values.get("more") else ""
@@ -127,7 +158,8 @@ def build_group_key(entry: Json) -> tuple[str, str]:
 def _select_values(entry: Json) -> Json:
     if entry.get("kind") not in KINDS:
         return {"reason": entry["reason"]}
-    return {key: value for key, value in entry.items() if key not in {"host", "node", "reason"}}
+    left_out = {"host", "node"} if not KINDS[entry["kind"]].reason else {"host", "node", "reason"}
+    return {key: value for key, value in entry.items() if key not in left_out}
 
 
 def _is_number(value: Any) -> bool:
@@ -155,14 +187,19 @@ def _merge(values: Sequence[Any]) -> Any:
 
 
 def with_names(value: Any, names: Names | None) -> Any:
-    """Replace texts that are uuids by names, in values of any depth."""
+    """Replace uuids by names in texts, and in values of any depth, except in the query."""
     if not names:
         return value
     if isinstance(value, Mapping):
-        return {key: with_names(part, names) for key, part in value.items()}
+        return {
+            key: part if key == "query" else with_names(part, names) for key, part in value.items()
+        }
     if isinstance(value, list | tuple):
         return [with_names(part, names) for part in value]
-    return names.get(value, value) if isinstance(value, str) else value
+    if isinstance(value, str) and len(value) >= _UUID_LENGTH:
+        for uuid, name in names.items():
+            value = value.replace(uuid, name)
+    return value
 
 
 def format_clause(stage: str, values: Json, *, several: bool) -> str:
@@ -200,6 +237,23 @@ def describe_would_fit(
     return f"{words}, but {join_words(clauses)}" if clauses else words
 
 
+def describe_reserved(aggregates: Sequence[str], traits: Sequence[str], *, several: bool) -> str:
+    """Return a clause about hosts that only aggregates keep from fitting.
+
+    A request with ``traits`` may use the aggregates. Without traits, they are reserved otherwise.
+    """
+    words = f"{'fit but are' if several else 'fits but is'} in {join_words(aggregates)}"
+    if not traits:
+        return words
+    return f"{words}, which need{'s' * (len(aggregates) == 1)} {describe_traits(traits)}"
+
+
+def describe_other_amount(values: Json) -> str:
+    """Return a clause about hosts that fit another amount."""
+    name, amount = values["resource_class"], values["amount"]
+    return f"would fit with {name}:{amount} instead of {values['instead_of']}"
+
+
 def describe_stage(values: Json, names: Names | None = None) -> str:
     """Return an operator's words for a stage, such as ``not enough memory``.
 
@@ -224,10 +278,48 @@ def describe_hosts_without(
     return f"{format_host_count(hosts)} {disabled}{meets} {but}"
 
 
+def _format_remaining(count: int) -> str:
+    return "the last remaining host" if count == 1 else f"all {count} remaining hosts"
+
+
 def describe_last_stage(label: str, before: int) -> str:
     """Return a sentence about the stage that left no host."""
-    rejected = "the last remaining host" if before == 1 else f"all {before} remaining hosts"
-    return f"{label} rejected {rejected}"
+    return f"{label} rejected {_format_remaining(before)}"
+
+
+def describe_last_filter(name: str, before: int) -> str:
+    """Return a sentence about the filter, or the stage after the search, that left no host."""
+    if name == USED_UP:
+        return "no host has remaining capacity"
+    if name != COMPUTE_NODES:
+        return describe_last_stage(name, before)
+    return (
+        f"{format_host_count(before)} can take the request, but none is a known compute node: "
+        "record nova's compute nodes with placement-sched nova adopt (see the guide, "
+        '"Adopt it in a running cloud", "Hosts")'
+    )
+
+
+def describe_limit(option: str, cut: int) -> str:
+    """Return a sentence, after another, about hosts beyond the limit of candidates."""
+    return (
+        f". The limit of candidates ({option}) had already excluded {format_host_count(cut)}. "
+        "Raise the limit, or set [placement] allocation_candidates_generation_strategy = "
+        "breadth-first"
+    )
+
+
+def describe_later_instance(placed: int, requested: int, stage: str | None) -> str:
+    """Return a sentence about the instance that found no host after earlier instances."""
+    words = "there are hosts for some of the instances, but not for all of them"
+    if requested:
+        words = f"{placed} of the {requested} instances {'fit' if placed > 1 else 'fits'}"
+    return words if stage is None else f"{words}, and for the next instance {stage}"
+
+
+def describe_room(at_most: int, instances: int) -> str:
+    """Return a sentence about the capacity for some of the requested instances."""
+    return f"the hosts that passed have capacity for at most {at_most} of the {instances} instances"
 
 
 def format_host_count(count: int) -> str:
@@ -303,6 +395,10 @@ def _describe_disabled(values: Json) -> str:
     return f"disabled: {reason}" if reason else "disabled"
 
 
+#: The keys of values that say what a rejection is about, in order of preference.
+_SUBJECTS = ("resource_class", "traits", "aggregates", "trees", "groups", "option", "key", "filter")
+#: Sentences about requests that reach no provider.
+NO_HOST = {"providers": "there is no resource provider", "requested_hosts": "there is no such host"}
 _AMOUNT = "{resource_class}:{requested}"
 #: The kinds of rejections. The API reference describes their values.
 KINDS: Mapping[str, Kind] = {
@@ -403,6 +499,10 @@ _ADVICE: Mapping[str, Callable[[Json], str]] = {
     ),
     "make_room": lambda values: (
         f"free {values['amount']} more of {values['resource_class']} on {values['provider']}"
+    ),
+    "ask_amount": lambda values: (
+        f"request at {'most' if values['amount'] < values['instead_of'] else 'least'} "
+        f"{values['amount']} of {values['resource_class']}"
     ),
     "ask": lambda values: (
         f"request at {'most' if values['amount'] < values['instead_of'] else 'least'} "

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readers of explanations in JSON, for the command line and the console."""
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from placement_sched.explain.phrases import build_group_key, merge_reasons
 from placement_sched.model.document import Json
-
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w-])(?!\.\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +20,19 @@ class GroupedReason:
     node: str
 
 
-def group_reasons(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
+def group_reasons(rejected: Iterable[Json]) -> list[GroupedReason]:
     """Group the reasons of rejected hosts, most frequent first.
 
-    Reasons that differ only in numbers are merged, showing the range of each number: ``4096 free``
-    and ``8192 free`` become ``4096..8192 free``.
+    Reasons that differ only in amounts are merged, showing the range of each amount: ``4096 free``
+    and ``8192 free`` become ``4096..8192 free``. Reasons without values, as old decisions have
+    them, are merged only if their texts are equal.
     """
-    by_words: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    by_words: dict[tuple[str, str], list[Json]] = defaultdict(list)
     for entry in rejected:
-        by_words[_NUMBER.sub("#", entry["reason"])].append(entry)
+        by_words[build_group_key(entry)].append(entry)
     reasons = []
     for entries in by_words.values():
-        text = _merge_reasons([entry["reason"] for entry in entries])
+        text = merge_reasons(entries)
         example = format_node(entries[0]["host"], entries[0]["node"])
         reasons.append(GroupedReason(len(entries), text, example, entries[0]["node"]))
     return sorted(reasons, key=lambda reason: (-reason.count, reason.text))
@@ -43,17 +41,6 @@ def group_reasons(rejected: Iterable[Mapping[str, Any]]) -> list[GroupedReason]:
 def format_node(host: str, node: str) -> str:
     """Return the label of a node: its host, and its name if they differ."""
     return host if host == node else f"{host} ({node})"
-
-
-def _merge_reasons(reasons: Sequence[str]) -> str:
-    """Merge reasons with equal words, and show numbers that differ as ranges."""
-    columns = iter(zip(*(_NUMBER.findall(reason) for reason in reasons), strict=True))
-
-    def format_span(_match: re.Match[str]) -> str:
-        numbers = sorted(set(next(columns)), key=float)
-        return numbers[0] if len(numbers) == 1 else f"{numbers[0]}..{numbers[-1]}"
-
-    return _NUMBER.sub(format_span, reasons[0])
 
 
 def iterate_stages(funnel: Json) -> Iterator[tuple[str, Json]]:
@@ -124,19 +111,6 @@ def count_passed(explanation: Json) -> int:
     """Return the number of passing hosts, also if not all are listed."""
     counts = [stage["after"] for _, stage in iterate_stages(explanation["funnel"])]
     return counts[-1] if counts else len(explanation["hosts"])
-
-
-def with_names(value: Any, names: Mapping[str, str]) -> Any:
-    """Replace uuids by ``names`` in a text or a funnel, except in the query."""
-    if not names:
-        return value
-    if isinstance(value, str):
-        return _UUID.sub(lambda match: names.get(match[0], match[0]), value)
-    if isinstance(value, Mapping):
-        return {
-            key: part if key == "query" else with_names(part, names) for key, part in value.items()
-        }
-    return [with_names(part, names) for part in value] if isinstance(value, list) else value
 
 
 #: Bounds between which a number is written without an exponent.

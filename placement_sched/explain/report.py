@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates.combine import WorkBudget, can_always_combine
-from placement_sched.candidates.constraints import Constraint
+from placement_sched.candidates.constraints import COMBINATION, LIMIT, Constraint, iterate_rules
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Search
 from placement_sched.candidates.search import find_limiting_option
@@ -25,6 +25,8 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import TooComplex
 from placement_sched.explain import values as reports
+from placement_sched.explain.advice import TreeAdvice
+from placement_sched.explain.changes import build_change
 from placement_sched.explain.near_misses import (
     BrokenRule,
     TreeNames,
@@ -32,8 +34,10 @@ from placement_sched.explain.near_misses import (
     find_broken_rules,
     find_near_misses,
 )
-from placement_sched.explain.stages import CheckedTrees, Reasons, Rejection, build_rejections
+from placement_sched.explain.phrases import format_detail
+from placement_sched.explain.stages import CheckedTrees, Reasons, build_rejections
 from placement_sched.model.candidates_query import Candidates
+from placement_sched.model.rejection import Rejection, SuggestedChange
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import resource_providers
 
@@ -66,7 +70,8 @@ class SearchRun(NamedTuple):
     def build_cut_step(self) -> reports.StepReport:
         """Build the step for a tree that can serve but has no candidates."""
         step = self.build_limit_step(1)
-        rejection, changes = Rejection(kind="changed"), ()
+        rejection = Rejection(kind="changed")
+        changes: tuple[SuggestedChange, ...] = ()
         if step.option is not None:
             is_random = self.settings.placement.randomize_allocation_candidates
             values = {"hosts": step.constraint.amount, "option": step.option, "random": is_random}

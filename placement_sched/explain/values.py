@@ -1,14 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations of scheduling runs: stages, rejected and passing hosts."""
+"""Explanations of scheduling runs: stages, rejected and passing hosts.
 
+:mod:`placement_sched.explain.phrases` builds the sentences.
+"""
+
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Self
 
+from placement_sched.candidates.constraints import LIMIT, Constraint
+from placement_sched.explain import phrases
 from placement_sched.limits import MAX_FIT_EXAMPLES
 from placement_sched.model.document import Json
 from placement_sched.model.names import join_words
-from placement_sched.model.rejection import SuggestedChange
+from placement_sched.model.rejection import (
+    CANDIDATES,
+    FILTERS,
+    REQUEST_FILTERS,
+    Rejection,
+    SuggestedChange,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,17 +28,24 @@ class Obstacle:
     """The stage that left no host.
 
     ``stage`` is the family of the stage, such as ``filters``, and ``name`` its name, such as
-    ``RamFilter``. ``reason`` is a sentence for operators.
+    ``RamFilter``. ``reason`` is a sentence for operators. ``values`` are the kind and the values of
+    the most frequent rejection. ``label`` is the name without details, as a metric label.
     """
 
     stage: str
     name: str
     reason: str
+    values: Json = field(default_factory=dict)
+    label: str = ""
 
     @property
-    def kind(self) -> str:
-        """Return the name of the stage without its details, as a metric label."""
-        return self.name.split(" ")[0] if self.stage == CANDIDATES else self.name
+    def code(self) -> str:
+        """Return the kind and the subject of the rejection, such as ``capacity:VCPU``."""
+        return phrases.build_code(self.values)
+
+    def as_json(self) -> Json:
+        """Return the stage as the value of ``obstacle``."""
+        return {"stage": self.stage, "name": self.name, "reason": self.reason, **self.values}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +76,12 @@ class Rejected:
 
     host: str
     node: str
-    reason: str
+    rejection: Rejection
     changes: tuple[SuggestedChange, ...] = ()
 
     def as_json(self) -> Json:
         """Return the host as an entry of ``rejected``."""
-        return {"host": self.host, "node": self.node, "reason": self.reason}
+        return {"host": self.host, "node": self.node, **phrases.build_reason(self.rejection)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +96,18 @@ class RequestFilterReport:
     applied: bool
     elapsed_ms: float
     changes: Mapping[str, Any] = field(default_factory=dict)
-    rejection: str | None = None
+    rejection: Rejection | None = None
     reason: str | None = None
 
     @property
     def words(self) -> str:
         """Return the sentence about the rejection of the request."""
-        return f"{self.name} rejected the request: {self.rejection}"
+        return f"{self.name} rejected the request: {self.rejection_text}"
+
+    @property
+    def rejection_text(self) -> str | None:
+        """Return the reason for rejecting the request, or None."""
+        return None if self.rejection is None else phrases.describe_rejection(self.rejection)
 
     def as_json(self) -> Json:
         """Return the report as an entry of ``request_filters``.
@@ -97,8 +121,9 @@ class RequestFilterReport:
             "elapsed_ms": round(self.elapsed_ms, 3),
             "changes": dict(self.changes),
         }
-        texts = {"rejection": self.rejection, "reason": self.reason}
-        return entry | {key: text for key, text in texts.items() if text is not None}
+        if self.rejection is not None:
+            entry |= {"rejection": self.rejection_text, **self.rejection.as_json()}
+        return entry if self.reason is None else {**entry, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +134,7 @@ class StepReport:
     ``option`` names the option that sets the limit, and the source of the option's value.
     """
 
-    constraint: str
-    detail: str
+    constraint: Constraint
     before: int
     after: int
     rejected: tuple[Rejected, ...] = ()
@@ -119,32 +143,39 @@ class StepReport:
     @property
     def label(self) -> str:
         """Return the constraint and its detail as a single text."""
-        return f"{self.constraint} {self.detail}".strip()
+        return phrases.format_label(constraint_as_json(self.constraint))
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the step as an entry of ``steps``.
 
-        ``option`` is present only if it is set.
+        ``option`` is present only if it is set, and ``cut`` only for the limit of candidates.
         """
         entry: Json = {
-            "constraint": self.constraint,
-            "detail": self.detail,
+            **constraint_as_json(self.constraint),
             "before": self.before,
             "after": self.after,
             "rejected": _build_rejected_json(self.rejected, view),
         }
+        if self.constraint.family == LIMIT:
+            entry["cut"] = self.before - self.after
         return entry if self.option is None else {**entry, "option": self.option}
+
+
+def constraint_as_json(constraint: Constraint) -> Json:
+    """Return a constraint as keys of a step or near miss."""
+    values = constraint.as_json()
+    return {"constraint": constraint.family, "detail": phrases.format_detail(values), **values}
 
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
     """Constraints without which a search would find hosts.
 
-    The search found no candidates. Without the constraints in ``terms``, pairs ``(constraint,
-    detail)``, it would find ``hosts`` hosts. ``roots`` are the uuids of their root providers.
+    The search found no candidates. Without ``constraints`` it would find ``hosts`` hosts. ``roots``
+    are the uuids of their root providers.
     """
 
-    terms: tuple[tuple[str, str], ...]
+    constraints: tuple[Constraint, ...]
     hosts: int
     roots: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
@@ -153,7 +184,7 @@ class NearMiss:
 
         The key ``and``, if present, lists all constraints except the first.
         """
-        first, *further = ({"constraint": kind, "detail": detail} for kind, detail in self.terms)
+        first, *further = map(constraint_as_json, self.constraints)
         return {**first, "hosts": self.hosts, **({"and": further} if further else {})}
 
 
@@ -186,14 +217,6 @@ class NearMisses:
         return keys
 
 
-#: The family of the steps of the candidate search.
-CANDIDATES = "allocation_candidates"
-#: The stage that rejects candidates whose providers are not known compute nodes.
-COMPUTE_NODES = "compute_nodes"
-#: The stage that rejects hosts filled by earlier instances of the same request.
-USED_UP = "room_left"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidatesReport:
     """Report on a candidate search: its query and the result of each step.
@@ -217,17 +240,19 @@ class CandidatesReport:
     def obstacle(self) -> Obstacle:
         """Return the step that left no candidate, as a stage of the funnel."""
         for miss in self.nearest_misses.misses:
-            labels = [f"{kind} {detail}".strip() for kind, detail in miss.terms]
-            return Obstacle(
-                CANDIDATES, join_words(labels), describe_hosts_without(miss.hosts, labels)
-            )
+            constraints = list(map(constraint_as_json, miss.constraints))
+            name = join_words(map(phrases.format_label, constraints))
+            words = phrases.describe_hosts_without(miss.hosts, constraints)
+            values = {**_select_values(miss.constraints[0]), "hosts": miss.hosts}
+            values["constraints"] = constraints
+            return Obstacle(CANDIDATES, name, words, values, miss.constraints[0].family)
         for step in self.steps:
             if step.before and not step.after:
-                words = f"{step.label} rejected {_format_remaining_count(step.before)}"
-                return Obstacle(CANDIDATES, step.label, words)
-        if self.query:
-            return Obstacle(CANDIDATES, "providers", "there is no resource provider")
-        return Obstacle(CANDIDATES, "requested_hosts", "there is no such host")
+                words = phrases.describe_last_stage(step.label, step.before)
+                values = {**_select_values(step.constraint), "hosts": step.before}
+                return Obstacle(CANDIDATES, step.label, words, values, step.constraint.family)
+        name = "providers" if self.query else "requested_hosts"
+        return Obstacle(CANDIDATES, name, phrases.NO_HOST[name], {"kind": name}, name)
 
     @property
     def limit_words(self) -> str:
@@ -237,11 +262,7 @@ class CandidatesReport:
         """
         for step in self.steps:
             if step.option is not None and step.before > step.after:
-                return (
-                    f". The limit of candidates ({step.option}) had already excluded "
-                    f"{_format_host_count(step.before - step.after)}. Raise the limit, or "
-                    "set [placement] allocation_candidates_generation_strategy = breadth-first"
-                )
+                return phrases.describe_limit(step.option, step.before - step.after)
         return ""
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
@@ -273,11 +294,25 @@ class FilterReport:
     @property
     def words(self) -> str:
         """Return the sentence about a filter that left no host."""
-        if self.name == COMPUTE_NODES:
-            return _NOT_REPORTED.format(_format_host_count(self.before))
-        if self.name == USED_UP:
-            return "no host has remaining capacity"
-        return f"{self.name} rejected {_format_remaining_count(self.before)}"
+        return phrases.describe_last_filter(self.name, self.before)
+
+    def build_obstacle(self, stage: str, words: str) -> Obstacle:
+        """Return the filter as the stage that left no host.
+
+        Its values are those of the most frequent kind of rejection.
+        """
+        examples = {
+            phrases.build_code({"filter": self.name, **each.rejection.as_json()}): each.rejection
+            for each in self.rejected
+        }
+        codes = Counter(
+            phrases.build_code({"filter": self.name, **each.rejection.as_json()})
+            for each in self.rejected
+        )
+        values: Json = {"filter": self.name, "hosts": self.before}
+        if codes:
+            values |= phrases.select_subject(examples[codes.most_common(1)[0][0]].as_json())
+        return Obstacle(stage, self.name, words, values, self.name)
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the report as an entry of ``filters``.
@@ -307,42 +342,6 @@ class WeigherReport:
         return {**entry, "missing_names": list(self.missing)} if self.missing else entry
 
 
-_NOT_REPORTED = (
-    "{} can take the request, but none is a known compute node: record nova's compute nodes with "
-    "placement-sched nova adopt (see the guide, "
-    '"Adopt it in a running cloud", "Hosts")'
-)
-
-
-#: The constraint that hosts with a disabled compute service violate.
-_IS_ENABLED = "root_required !COMPUTE_STATUS_DISABLED"
-
-
-def describe_hosts_without(hosts: int, constraints: Collection[str]) -> str:
-    """Return a sentence about hosts that fit only without constraints.
-
-    ``hosts`` is their number. A filter may still reject them, because no filter was run on them.
-    """
-    has_status = _IS_ENABLED in constraints
-    without_status = [text for text in constraints if text != _IS_ENABLED]
-    meets = "meets" if hosts == 1 else "meet"
-    is_disabled = f"{'is' if hosts == 1 else 'are'} disabled and " if has_status else ""
-    but = (
-        f"all constraints but {join_words(without_status)}"
-        if without_status
-        else "all other constraints"
-    )
-    return f"{_format_host_count(hosts)} {is_disabled}{meets} {but}"
-
-
-def _format_host_count(count: int) -> str:
-    return "1 host" if count == 1 else f"{count} hosts"
-
-
-def _format_remaining_count(count: int) -> str:
-    return "the last remaining host" if count == 1 else f"all {count} remaining hosts"
-
-
 def _build_rejected_json(rejected: tuple[Rejected, ...], view: ExplanationView) -> list[Json]:
     entries = [entry for entry in rejected if view.shows(entry.host, entry.node)]
     return [entry.as_json() for entry in (entries[: view.max_rejected or None])]
@@ -352,12 +351,13 @@ def _build_rejected_json(rejected: tuple[Rejected, ...], view: ExplanationView) 
 class FitSuggestion:
     """Hosts that pass all stages except some, and a change for them.
 
-    Each of ``hosts`` passes all stages except the stages in ``without``, pairs of family and name.
-    ``change`` would let the hosts pass (None: not determined). ``clause`` ends :attr:`words`.
+    Each of ``hosts`` passes all stages except the stages in ``without``: pairs of the family, and
+    the keys of the stage in JSON. ``change`` would let the hosts pass (None: not determined).
+    ``clause`` ends :attr:`words`.
     If ``exact`` is false, there may be more such hosts, because not all hosts were tested.
     """
 
-    without: tuple[tuple[str, str], ...]
+    without: tuple[tuple[str, Json], ...]
     hosts: tuple[str, ...]
     clause: str
     change: SuggestedChange | None = None
@@ -367,9 +367,8 @@ class FitSuggestion:
     def words(self) -> str:
         """Return the sentence about the hosts."""
         number = len(self.hosts)
-        hosts = (
-            self.hosts[0] if number == 1 and self.exact else f"{number} host{'s' * (number > 1)}"
-        )
+        is_single = number == 1 and self.exact
+        hosts = self.hosts[0] if is_single else phrases.format_host_count(number)
         return f"{'' if self.exact else 'at least '}{hosts} {self.clause}"
 
     def as_json(self) -> Json:
@@ -379,7 +378,7 @@ class FitSuggestion:
             "hosts": len(self.hosts),
             "exact": self.exact,
             "examples": list(self.hosts[:MAX_FIT_EXAMPLES]),
-            "without": [{"stage": stage, "name": name} for stage, name in self.without],
+            "without": [{"stage": stage, **values} for stage, values in self.without],
             "change": self.change and self.change.as_json(),
         }
 
@@ -388,14 +387,15 @@ def select_fewest_changes(entries: Sequence[FitSuggestion]) -> tuple[FitSuggesti
     """Return the entries with the fewest failed stages, most hosts first."""
     fewest = min((len(entry.without) for entry in entries), default=0)
     smallest = [entry for entry in entries if len(entry.without) == fewest]
-    return tuple(
-        sorted(smallest, key=lambda entry: (-len(entry.hosts), entry.without, entry.clause))
-    )
+
+    def get_order(entry: FitSuggestion) -> tuple[int, list[tuple[str, str]], str]:
+        stages = [(stage, values["name"]) for stage, values in entry.without]
+        return -len(entry.hosts), stages, entry.clause
+
+    return tuple(sorted(smallest, key=get_order))
 
 
 FLAVOR, IMAGE = "flavor", "image"
-#: The stage families in the funnel.
-REQUEST_FILTERS, FILTERS = "request_filters", "filters"
 #: The names of extra specs and image properties in errors and logs.
 _PARTS = {FLAVOR: "flavor extra spec", IMAGE: "image property"}
 #: Maximum number of characters of a value in a message, because callers choose its length.
@@ -461,8 +461,7 @@ class RoomReport:
     @property
     def words(self) -> str:
         """Return the sentence about the missing capacity."""
-        share = f"{self.at_most} of the {self.instances} instances"
-        return f"the hosts that passed have capacity for at most {share}"
+        return phrases.describe_room(self.at_most, self.instances)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -544,33 +543,29 @@ class Funnel:
             return None
         for report in self.request_filters:
             if report.rejection is not None:
-                return Obstacle(REQUEST_FILTERS, report.name, report.words)
+                values = {"filter": report.name, **report.rejection.as_json()}
+                return Obstacle(REQUEST_FILTERS, report.name, report.words, values, report.name)
         last_filter = _find_last_filter(self.filters)
         if last_filter is not None:
             words = last_filter.words + self.allocation_candidates.limit_words
-            return Obstacle(FILTERS, last_filter.name, words)
+            return last_filter.build_obstacle(FILTERS, words)
         hosts = self.allocation_candidates.hosts
         return self._later_obstacle if hosts else self.allocation_candidates.obstacle
 
     @property
     def _later_obstacle(self) -> Obstacle:
         if self.room is not None:
-            return Obstacle("room", "room", self.room.words)
-        words, last_filter = (
-            "there are hosts for some of the instances, but not for all of them",
-            None,
-        )
+            return Obstacle("room", "room", self.room.words, {"kind": "room"}, "room")
+        placed, requested, last_filter = 0, 0, None
         if self.later is not None:
-            placed, last_filter = self.later.placed, _find_last_filter(self.later.filters)
-            verb = "fit" if placed > 1 else "fits"
-            words = f"{placed} of the {self.later.requested} instances {verb}"
-        if last_filter is None:
-            return Obstacle("later_instance", "", words)
-        return Obstacle(
-            "later_instance",
-            last_filter.name,
-            f"{words}, and for the next instance {last_filter.words}",
+            placed, requested = self.later.placed, self.later.requested
+            last_filter = _find_last_filter(self.later.filters)
+        words = phrases.describe_later_instance(
+            placed, requested, last_filter and last_filter.words
         )
+        if last_filter is None:
+            return Obstacle("later_instance", "", words, {"kind": "later_instance"})
+        return last_filter.build_obstacle("later_instance", words)
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the funnel as JSON, without keys whose value is None.
@@ -589,11 +584,15 @@ class Funnel:
             "weighers": [report.as_json() for report in self.weighers],
             "host_states": None if age is None else {"age_s": round(age, 3)},
             "room": self.room and asdict(self.room),
-            "obstacle": obstacle and asdict(obstacle),
+            "obstacle": obstacle and obstacle.as_json(),
             "would_fit": [entry.as_json() for entry in self.would_fit] or None,
             "later_instance": self.later and self.later.as_json(view),
         }
         return {key: value for key, value in keys.items() if value is not None}
+
+
+def _select_values(constraint: Constraint) -> Json:
+    return phrases.select_subject(constraint.as_json())
 
 
 def _find_last_filter(reports: Iterable[FilterReport]) -> FilterReport | None:
@@ -650,3 +649,72 @@ def build_hosts_json(hosts: Iterable[HostReport], view: ExplanationView = EVERYT
 
 
 PASSED, REJECTED, UNKNOWN = "passed", "rejected", "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class RejectReason:
+    """The reason why a stage rejects a host.
+
+    ``stage`` and ``name`` are family and name of the stage. Each change in ``changes`` avoids the
+    rejection.
+    """
+
+    stage: str
+    name: str
+    rejection: Rejection
+    changes: tuple[SuggestedChange, ...] = ()
+
+    @classmethod
+    def from_request_filter(cls, report: RequestFilterReport) -> "RejectReason":
+        """Build the reason of a request filter that rejected the whole request."""
+        return cls(REQUEST_FILTERS, report.name, report.rejection or Rejection())
+
+    @classmethod
+    def from_rejected(cls, stage: str, name: str, rejected: Rejected) -> "RejectReason":
+        """Build the reason of a stage that rejected a host."""
+        return cls(stage, name, rejected.rejection, rejected.changes)
+
+    def as_json(self) -> Json:
+        """Return the reason as an entry of ``reasons``."""
+        return {
+            "stage": self.stage,
+            "name": self.name,
+            **phrases.build_reason(self.rejection),
+            "changes": [change.as_json() for change in self.changes],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostVerdict:
+    """The verdict on a compute node that the request names.
+
+    ``requested`` is the name in the request. If the name is that of a provider without a compute node,
+    ``host`` and ``node`` are this name, and ``compute_node_uuid`` is None. ``rank`` is the position
+    among ``of`` passing hosts, from 1. ``would_pass`` is true if a rejected host passes after the
+    first change of each reason, and None if this was not tested. For an unknown name,
+    ``similar_names`` has similar names. Without similar names, ``all_names`` has all names if they
+    are few.
+    """
+
+    requested: str
+    verdict: str
+    host: str | None = None
+    node: str | None = None
+    compute_node_uuid: str | None = None
+    rank: int | None = None
+    of: int | None = None
+    weight: float | None = None
+    reasons: tuple[RejectReason, ...] = ()
+    would_pass: bool | None = None
+    similar_names: tuple[str, ...] = ()
+    all_names: tuple[str, ...] = ()
+
+    def as_json(self) -> Json:
+        """Return the verdict as an entry of ``verdicts``, with every key."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return {
+            **fields,
+            "reasons": [reason.as_json() for reason in self.reasons],
+            "similar_names": list(self.similar_names),
+            "all_names": list(self.all_names),
+        }

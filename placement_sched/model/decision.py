@@ -11,10 +11,10 @@ from uuid import UUID
 
 import orjson
 
-from placement_sched.explain.values import CANDIDATES
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json
 from placement_sched.model.hardware.numa import NUMATopologyLimits
+from placement_sched.model.rejection import CANDIDATES
 
 SELECTED, NO_VALID_HOST = "selected", "no_valid_host"
 #: Kinds of decisions: a selection with or without a claim, an explanation, the evaluation of a

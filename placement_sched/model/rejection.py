@@ -43,8 +43,9 @@ class Rejection:
     def as_json(self) -> Json:
         """Return the kind and the values, as keys of a rejection in JSON."""
         keys: Json = {"kind": self.kind, **self.values}
-        keys |= {"requested": self.requested} if self.requested is not None else {}
-        keys |= {"actual": self.actual} if self.actual is not None else {}
+        for name, value in (("requested", self.requested), ("actual", self.actual)):
+            if isinstance(value, str | int | float | list | tuple):
+                keys[name] = value
         return keys | ({"parts": [each.as_json() for each in self.parts]} if self.parts else {})
 
 

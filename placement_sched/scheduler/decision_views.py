@@ -10,8 +10,7 @@ from typing import Any
 from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
-from placement_sched.explain.host_verdict import RejectReason
-from placement_sched.explain.values import CANDIDATES, FILTERS, ExplanationView
+from placement_sched.explain.values import ExplanationView, RejectReason
 from placement_sched.limits import (
     MAX_COUNTED_INTERVALS,
     MAX_COUNTED_VALUES,
@@ -35,6 +34,7 @@ from placement_sched.model.decision import (
 )
 from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
+from placement_sched.model.rejection import CANDIDATES, FILTERS
 from placement_sched.scheduler.decisions import build_restoring_overrides, make_decision
 from placement_sched.scheduler.explain.explanation import make_explanation
 from placement_sched.scheduler.explain.funnel import build_funnel

@@ -161,7 +161,7 @@ def check_recorded_size(overrides: Mapping[str, Any], changes: Sequence[Json]) -
 
 def build_result(decision: Decision, obstacle: Obstacle | None = None) -> SchedulingResult:
     """Build the result of a decision, with the stage that left no host."""
-    stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
+    stage, name = (obstacle.stage, obstacle.label) if obstacle else ("", "")
     labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY, stage, name)
     return SchedulingResult(dict(decision.result), decision, decision.funnel, labels)
 

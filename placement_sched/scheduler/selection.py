@@ -16,12 +16,12 @@ from typing import Any, Self
 from placement_sched.config.settings import Settings
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
-from placement_sched.explain.values import USED_UP, FilterReport, HostReport, Rejected
+from placement_sched.explain.values import FilterReport, HostReport, Rejected
 from placement_sched.model.aggregates import ANTI_AFFINITY, MAX_SERVER_PER_HOST
 from placement_sched.model.candidates_query import Candidates
 from placement_sched.model.clock import measure
 from placement_sched.model.decision import DecisionSeed, Selection
-from placement_sched.model.rejection import Rejection
+from placement_sched.model.rejection import USED_UP, Rejection
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filtering import RequestFilterRun
@@ -41,8 +41,7 @@ InventoryName = tuple[str, str]
 #: the instances that fit is computed before all instances are placed.
 _MIN_PAIRS = 10_000
 #: Rejection reasons of hosts whose capacity this request, or concurrent requests, have used.
-_USED_UP = "no capacity remains after the earlier instances of this request"
-_CLAIMED = "concurrent requests claimed the remaining capacity or locked the host"
+_USED_UP, _CLAIMED = Rejection(kind="used_up"), Rejection(kind="claimed")
 
 
 class RemainingCapacity:
@@ -630,9 +629,9 @@ def _build_capacity_reports(
 
 
 def _report_rejected(
-    hosts: Sequence[HostState], total: int, name: str, reason: str
+    hosts: Sequence[HostState], total: int, name: str, rejection: Rejection
 ) -> FilterReport:
-    rejected = tuple(Rejected(host.host, host.nodename, reason) for host in hosts)
+    rejected = tuple(Rejected(host.host, host.nodename, rejection) for host in hosts)
     return FilterReport(name=name, before=total, after=total - len(hosts), rejected=rejected)
 
 

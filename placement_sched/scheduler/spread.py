@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Invalid
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.explain.values import FLAVOR, IneffectiveKey
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.names import suggest_name
@@ -70,7 +71,7 @@ def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]
     spread = _count_members(connection, spread, spec, group)
     for uuid, host in zip(spec.instance_uuids, hosts, strict=True):
         if rejection := spread.find_rejection(host, uuid, spread.find_emptiest_domain()):
-            raise ConcurrentUpdate(f"the server group changed: {rejection.reason}")
+            raise ConcurrentUpdate(f"the server group changed: {describe_rejection(rejection)}")
         spread = spread.with_member_on(host)
 
 

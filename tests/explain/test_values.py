@@ -6,8 +6,6 @@ from dataclasses import asdict
 import pytest
 
 from placement_sched.explain.values import (
-    COMPUTE_NODES,
-    USED_UP,
     CandidatesReport,
     ExplanationView,
     FilterReport,
@@ -23,6 +21,7 @@ from placement_sched.explain.values import (
     WeightReport,
     build_hosts_json,
 )
+from placement_sched.model.rejection import COMPUTE_NODES, USED_UP
 
 REJECTED_HOSTS = tuple(Rejected(f"cn{number}", f"node{number}", "why") for number in range(1, 5))
 FUNNEL_OF_REJECTIONS = Funnel(

@@ -13,6 +13,7 @@ from rich.text import Text
 from placement_sched.cli.output import Column, format_count, make_table
 from placement_sched.console.reports import Heading
 from placement_sched.errors import Invalid
+from placement_sched.explain.phrases import describe_hosts_without, with_names
 from placement_sched.explain.reader import (
     count_passed,
     describe_obstacle,
@@ -20,9 +21,7 @@ from placement_sched.explain.reader import (
     format_node,
     group_reasons,
     iterate_stages,
-    with_names,
 )
-from placement_sched.explain.values import describe_hosts_without
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 
@@ -86,9 +85,11 @@ def render(
 
 def _repeats(sentence: Json, reason: str) -> bool:
     """Return whether a sentence only repeats the reason."""
-    names = [condition["name"] for condition in sentence["without"]]
+    constraints = [each for each in sentence["without"] if "constraint" in each]
     is_specific = sentence["hosts"] == 1 or sentence["change"]
-    return not is_specific and reason == describe_hosts_without(sentence["hosts"], names)
+    is_of_search = len(constraints) == len(sentence["without"])
+    words = describe_hosts_without(sentence["hosts"], constraints) if is_of_search else ""
+    return not is_specific and reason == words
 
 
 def _render_policy(report: Json | None) -> Iterator[RenderableType]:

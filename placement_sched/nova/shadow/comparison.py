@@ -19,10 +19,12 @@ from datetime import datetime
 from math import isclose
 from typing import Any, NamedTuple, Self
 
-from placement_sched.explain.values import CANDIDATES, FILTERS, Funnel
+from placement_sched.explain.phrases import describe_rejection
+from placement_sched.explain.values import Funnel
 from placement_sched.limits import MAX_SHADOW_REJECTED
 from placement_sched.model import shadow_result
 from placement_sched.model.document import Json
+from placement_sched.model.rejection import CANDIDATES, FILTERS, OTHER
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, OPEN, ShadowResult
 from placement_sched.scheduler.weights import WeighedHost
 
@@ -62,11 +64,12 @@ class HostName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostRejection:
-    """The rejection of a host: kind and name of the stage, and the reason."""
+    """The rejection of a host: family and name of the stage, the reason and its kind."""
 
     stage: str
     name: str
     reason: str
+    kind: str = OTHER
 
     def __str__(self) -> str:
         return f"{self.name}: {self.reason}" if self.name else self.reason
@@ -143,7 +146,7 @@ class EvaluationRecord:
             "steps": [step.as_json() for step in self.steps],
             "passed": [[*name, weight] for name, weight in self.passed.items()],
             "rejected": [
-                [*name, rejection.stage, rejection.name, rejection.reason]
+                [*name, rejection.stage, rejection.name, rejection.reason, rejection.kind]
                 for name, rejection in self.rejected.items()
             ],
             "late": sorted(self.late),
@@ -180,14 +183,17 @@ def map_rejections(funnel: Funnel) -> dict[HostName, HostRejection]:
     """
     candidates = funnel.allocation_candidates
     searches = (candidates, candidates.fallback) if candidates.fallback else (candidates,)
-    steps = [(CANDIDATES, step.constraint, step.rejected) for s in searches for step in s.steps]
+    steps = [
+        (CANDIDATES, step.constraint.family, step.rejected) for s in searches for step in s.steps
+    ]
     filters = [(FILTERS, report.name, report.rejected) for report in funnel.filters]
     rejections: dict[HostName, HostRejection] = {}
     for stage, name, rejected in (*filters, *steps):
         for host in rejected:
             if len(rejections) >= MAX_SHADOW_REJECTED:
                 return rejections
-            rejection = HostRejection(stage, name, host.reason[:_MAX_REASON])
+            reason = describe_rejection(host.rejection)[:_MAX_REASON]
+            rejection = HostRejection(stage, name, reason, host.rejection.kind)
             rejections.setdefault(HostName(host.host, host.node), rejection)
     return rejections
 

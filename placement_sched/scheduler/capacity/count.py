@@ -25,11 +25,11 @@ from placement_sched.candidates.search import compute_effective_limit, find_limi
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, TooComplex
-from placement_sched.explain.values import USED_UP
 from placement_sched.model.aggregates import AFFINITY, HostAggregate, parse_zones
 from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.instance import HostInstance
+from placement_sched.model.rejection import USED_UP
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.caches import Aggregates, ProcessCaches
 from placement_sched.scheduler.capacity.host_counts import (

@@ -12,10 +12,13 @@ the pool. In any other component, the order of the placements changes the number
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+from placement_sched.candidates.constraints import LIMIT, Constraint
 from placement_sched.candidates.providers import ProviderSource
+from placement_sched.explain.phrases import format_detail
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
+from placement_sched.model.document import Json
 from placement_sched.scheduler.host_state import HostState, get_candidates
 
 #: An option to place an instance: pairs of an index in ``FreeCapacity.free`` and an amount.
@@ -26,13 +29,37 @@ class LimitReason(NamedTuple):
     """Reason why no further instance fits on a host.
 
     ``reason`` is the exhausted resource class if ``is_resource``, or the rejecting stage.
+    ``constraint`` is set if the stage is a constraint of the search.
     """
 
     reason: str
     detail: str = ""
     is_resource: bool = False
+    constraint: Constraint | None = None
+
+    @classmethod
+    def from_constraint(cls, constraint: Constraint) -> Self:
+        """Return the reason of hosts that a constraint of the search rejects."""
+        if constraint.resource_class:
+            return cls(constraint.resource_class, is_resource=True)
+        return cls(constraint.family, format_detail(constraint.as_json()), constraint=constraint)
+
+    @property
+    def values(self) -> Json:
+        """Return the kind and the subject, as keys of an entry in JSON."""
+        if self.is_resource:
+            return {"kind": "capacity", "resource_class": self.reason}
+        if self.constraint is not None:
+            return self.constraint.as_json()
+        if self.reason == LIMIT:
+            return {"kind": LIMIT, "option": self.detail}
+        if self.reason in _OWN_KINDS:
+            return {"kind": self.reason}
+        return {"kind": "filter", "filter": self.reason}
 
 
+#: Reasons that are no stages: the count did not finish, or a filter removed all candidates.
+_OWN_KINDS = frozenset({"capacity_budget", "candidates"})
 #: The reason of a host whose count did not finish in time.
 UNFINISHED = LimitReason("capacity_budget")
 

@@ -2,7 +2,6 @@
 """Capacity reports for a request, or for each of several flavors."""
 
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,9 +12,11 @@ from uuid import uuid4
 
 import numpy as np
 
+from placement_sched.candidates.constraints import LIMIT
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.explain.report import iterate_steps
 from placement_sched.limits import MAX_RECOUNTED_PARTS
 from placement_sched.model.document import Document, Json
@@ -46,10 +47,6 @@ from placement_sched.store.placement import resource_providers
 
 #: A report of capacity 0, without the reason, which the caller adds.
 NOTHING: Json = {"capacity": 0, "exact": True, "limited_by": [], "stranded": {}}
-#: Pattern of the uuids in the detail of a limit.
-_UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-#: The step of the candidate search that compares requested and free amounts.
-_RESOURCES = "resources"
 
 
 def report(shared: SharedView, result: CapacityCount, per: CloudPart | None) -> Json:
@@ -65,7 +62,7 @@ def report(shared: SharedView, result: CapacityCount, per: CloudPart | None) -> 
         "exact": not result.inexact_reasons,
         **({"policy": chosen.policy.name} if chosen else {}),
         **({"inexact_because": list(result.inexact_reasons)} if result.inexact_reasons else {}),
-        **({"rejection": rejection.reason} if rejection else {}),
+        **({"rejection": describe_rejection(rejection)} if rejection else {}),
         **part,
         **({"per": _report_parts(shared, result, counts, per)} if per else {}),
     }
@@ -90,7 +87,7 @@ def _summarize(counts: Iterable[HostCount]) -> Json:
         capacity -= surplus
         for name, amount in pool.own.items():
             stranded[name] += surplus * amount
-    ordered = sorted(host_numbers.items(), key=lambda item: (-item[1], item[0]))
+    ordered = sorted(host_numbers.items(), key=lambda item: (-item[1], item[0][:2]))
     return {
         "capacity": capacity,
         "limited_by": [_limit_as_json(limit_reason, hosts) for limit_reason, hosts in ordered],
@@ -100,7 +97,7 @@ def _summarize(counts: Iterable[HostCount]) -> Json:
 
 def _limit_as_json(limit_reason: LimitReason, hosts: int) -> Json:
     detail = {"detail": limit_reason.detail} if limit_reason.detail else {}
-    return {"reason": limit_reason.reason, **detail, "hosts": hosts}
+    return {"reason": limit_reason.reason, **detail, **limit_reason.values, "hosts": hosts}
 
 
 def _report_parts(
@@ -140,9 +137,9 @@ def _list_part_names(
 
 
 def _add_names(shared: SharedView, result: CapacityCount, parts: Sequence[Json]) -> None:
-    limits = [limit for part in parts for limit in part["limited_by"] if "detail" in limit]
-    within = {limit["detail"]: dict.fromkeys(_UUID.findall(limit["detail"])) for limit in limits}
-    uuids = {uuid for in_detail in within.values() for uuid in in_detail}
+    limits = [limit for part in parts for limit in part["limited_by"]]
+    lists = [limit.get("aggregates") or limit.get("trees") or [] for limit in limits]
+    uuids = {uuid for in_limit in lists for uuid in in_limit}
     if not uuids:
         return
     names = {
@@ -150,8 +147,8 @@ def _add_names(shared: SharedView, result: CapacityCount, parts: Sequence[Json])
     }
     providers = resource_providers.map_by_uuid(shared.connection, uuids - names.keys())
     names |= {uuid: provider.name for uuid, provider in providers.items()}
-    for limit in limits:
-        if mapping := {uuid: names[uuid] for uuid in within[limit["detail"]] if uuid in names}:
+    for limit, in_limit in zip(limits, lists, strict=True):
+        if mapping := {uuid: names[uuid] for uuid in in_limit if uuid in names}:
             limit["names"] = mapping
 
 
@@ -172,15 +169,13 @@ def _list_without_candidates(
         return []
     names = run.view.caches.node_names.get_current(connection)
     counts: dict[str, HostCount] = {}
-    for (kind, detail), uuids in iterate_steps(search_run(connection, run, search_result)):
-        limit_reason = LimitReason(kind, detail)
-        if kind == _RESOURCES:
-            limit_reason = LimitReason(detail.partition(":")[0], is_resource=True)
+    for constraint, uuids in iterate_steps(search_run(connection, run, search_result)):
+        limit_reason = LimitReason.from_constraint(constraint)
         for uuid in uuids:
             if uuid in names and uuid not in counted:
                 counts[uuid] = HostCount(host=names[uuid][0], uuid=uuid, limit_reason=limit_reason)
     if cut_by is not None:
-        limit_reason = LimitReason("limit", cut_by)
+        limit_reason = LimitReason(LIMIT, cut_by)
         for uuid, (host, _) in names.items():
             if uuid not in counted and uuid not in counts:
                 counts[uuid] = HostCount(host=host, uuid=uuid, limit_reason=limit_reason)

@@ -7,24 +7,31 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 
+from placement_sched.candidates.constraints import REQUIRED, Constraint
 from placement_sched.candidates.request import Search
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
-from placement_sched.explain.host_verdict import HostVerdict
-from placement_sched.explain.near_misses import remove_terms, with_amount
+from placement_sched.explain.changes import build_change
+from placement_sched.explain.near_misses import remove_constraints, with_amount
+from placement_sched.explain.phrases import (
+    build_reason,
+    describe_other_amount,
+    describe_reserved,
+    describe_would_fit,
+    format_clause,
+    format_label,
+)
 from placement_sched.explain.report import SearchRun, list_near_misses
 from placement_sched.explain.stages import Stage, find_nearest_amounts, list_stages
 from placement_sched.explain.values import (
-    CANDIDATES,
-    COMPUTE_NODES,
-    FILTERS,
-    REQUEST_FILTERS,
     ExplanationView,
     FitSuggestion,
+    HostVerdict,
     NearMiss,
     NearMisses,
     build_hosts_json,
+    constraint_as_json,
     select_fewest_changes,
 )
 from placement_sched.limits import MAX_NEAR_MISS_HOSTS, MAX_NEAR_MISSES
@@ -33,8 +40,13 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED
 from placement_sched.model.document import Json
 from placement_sched.model.image import ImageProperties
-from placement_sched.model.names import join_words
-from placement_sched.model.rejection import Rejection, SuggestedChange
+from placement_sched.model.rejection import (
+    CANDIDATES,
+    COMPUTE_NODES,
+    FILTERS,
+    REQUEST_FILTERS,
+    Rejection,
+)
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.explain.funnel import (
     build_fresh_states,
@@ -46,9 +58,6 @@ from placement_sched.scheduler.explain.funnel import (
 from placement_sched.scheduler.explain.verdicts import (
     CloudNames,
     build_verdicts,
-    describe_traits,
-    describe_would_fit,
-    format_rejection_clause,
     iterate_searches,
     map_reported_trees,
 )
@@ -103,7 +112,7 @@ def _group_by_rejection(
     return group_rows(
         (
             tuple(
-                (name, format_rejection_clause(name, each, several=True)) for name, each in reasons
+                (name, format_clause(name, each.as_json(), several=True)) for name, each in reasons
             ),
             (state, reasons),
         )
@@ -115,35 +124,36 @@ def _list_passing_hosts(rejecting: _HostsByRejection) -> list[HostState]:
     return [state for state, _ in rejecting.get((), ())]
 
 
-def _format_terms(terms: Sequence[tuple[str, str]]) -> list[str]:
-    return [f"{kind} {detail}".strip() for kind, detail in terms]
+def _list_dropped(constraints: Sequence[Constraint]) -> tuple[tuple[str, Json], ...]:
+    """Return the constraints as stages that a suggestion leaves out."""
+    keys = map(constraint_as_json, constraints)
+    return tuple((CANDIDATES, {"name": format_label(each), **each}) for each in keys)
 
 
 def _evaluate_filters(
     run: SchedulingRun,
-    terms: Sequence[tuple[str, str]],
+    constraints: Sequence[Constraint],
     rejecting: _HostsByRejection,
     *,
     exact: bool = True,
 ) -> Iterator[FitSuggestion]:
-    labels, name_of = _format_terms(terms), CloudNames.read_names(run, ()).get_name
+    aggregate_names = CloudNames.read_names(run, ()).names
+    keys = [each.as_json() for each in constraints]
     for stages, rejected in rejecting.items():
         if not stages:
             continue
         (state, reasons), change = rejected[0], None
-        if len(rejected) == 1 and not labels and len(stages) == 1:
+        if len(rejected) == 1 and not constraints and len(stages) == 1:
             reports = run.selector.iterate_rejections(copy(state), get_first_spec(run))
             changes = (each for report in reports for each in report.rejected[0].changes)
             change = next(changes, None)
+        several = len(rejected) > 1 or not exact
+        filters = [(FILTERS, {"name": name, **each.as_json()}) for name, each in reasons]
+        clauses = [(name, build_reason(each)) for name, each in reasons]
         yield FitSuggestion(
-            without=(
-                *((CANDIDATES, label) for label in labels),
-                *((FILTERS, name) for name, _ in stages),
-            ),
+            without=(*_list_dropped(constraints), *filters),
             hosts=tuple(state.host for state, _ in rejected),
-            clause=describe_would_fit(
-                terms, reasons, name_of, several=len(rejected) > 1 or not exact
-            ),
+            clause=describe_would_fit(keys, clauses, aggregate_names, several=several),
             change=change,
             exact=exact,
         )
@@ -162,9 +172,9 @@ class _NearMissEvaluation:
         return self.searched.search
 
     def evaluate_miss(self, miss: NearMiss) -> Iterator[FitSuggestion]:
-        stages = (each for each in list_stages(self.search) if each.constraint.resource_class)
-        by_name = {(each.kind, each.detail): each for each in stages}
-        if len(miss.terms) == 1 and (stage := by_name.get(miss.terms[0])):
+        stages = {each.constraint: each for each in list_stages(self.search)}
+        stage = stages.get(miss.constraints[0])
+        if len(miss.constraints) == 1 and stage and stage.constraint.resource_class:
             run = self.searched
             nearest = find_nearest_amounts(
                 run.source, run.search, run.roots_with_candidates, stage, self.remaining
@@ -176,29 +186,29 @@ class _NearMissEvaluation:
                 return
         roots = miss.roots[: self.remaining]
         self.remaining -= len(roots)
-        query = self._build_query_without(miss.terms)
+        query = self._build_query_without(miss.constraints)
         if not roots or not query.groups:
             return
         exact = len(roots) == len(miss.roots)
         rejecting = self._evaluate(query, roots)
-        yield from _evaluate_filters(self.run, miss.terms, rejecting, exact=exact)
+        yield from _evaluate_filters(self.run, miss.constraints, rejecting, exact=exact)
         if passed := _list_passing_hosts(rejecting):
             yield from self._iterate_results(miss, passed, exact=exact)
 
-    def _build_query_without(self, terms: Sequence[tuple[str, str]]) -> CandidatesQuery:
+    def _build_query_without(self, dropped: Sequence[Constraint]) -> CandidatesQuery:
         """Return the query without these constraints.
 
         If a required trait is dropped, the request filters run again without the trait, and then
         forbid the aggregates that require it.
         """
-        query, request = remove_terms(self.search, terms), self.run.request
+        query, request = remove_constraints(self.search.query, dropped), self.run.request
         traits = {
             name
-            for kind, detail in terms
-            if kind == "required" and not detail.startswith("!")
-            for name in detail.split(" ")[0].removeprefix("in:").split(",")
+            for each in dropped
+            if each.family == REQUIRED and not each.is_forbidden
+            for name in each.names
         }
-        if not traits or any(detail.startswith("!in:") for _, detail in terms):
+        if not traits or any(each.kind == "forbidden_aggregate" for each in dropped):
             return query
         spec = _remove_traits(request.spec, traits)
         filtered = run_request_filters(request.plugins.request_filters, spec, self.run.view)
@@ -250,16 +260,13 @@ class _NearMissEvaluation:
         )
         if index == len(values) or not (passed := find_passing_hosts(index)):
             return
-        amount, bound_name = values[index], "most" if values[index] < requested_amount else "least"
-        change = SuggestedChange(
-            "ask",
-            f"request at {bound_name} {amount} of {name}",
-            {"resource_class": name, "amount": amount, "instead_of": requested_amount},
-        )
+        amount = values[index]
+        change_values = {"resource_class": name, "amount": amount, "instead_of": requested_amount}
+        change = build_change("ask_amount", change_values)
         yield FitSuggestion(
-            without=((CANDIDATES, f"{stage.kind} {stage.detail}"),),
+            without=_list_dropped([stage.constraint]),
             hosts=tuple(state.host for state in passed),
-            clause=f"would fit with {name}:{amount} instead of {requested_amount}",
+            clause=describe_other_amount(change_values),
             change=change,
             # Hosts that were not evaluated fit less, unless the last evaluated host fits the same.
             exact=len(nearest) < self.remaining or amount != values[-1],
@@ -276,26 +283,24 @@ class _NearMissEvaluation:
     def _iterate_results(
         self, miss: NearMiss, passed: Sequence[HostState], *, exact: bool
     ) -> Iterator[FitSuggestion]:
-        labels = _format_terms(miss.terms)
-        without = tuple((CANDIDATES, label) for label in labels)
+        without = _list_dropped(miss.constraints)
+        keys = [each.as_json() for each in miss.constraints]
         by_aggregates: Mapping[tuple[str, ...], Sequence[HostState]] = {(): passed}
         names = CloudNames.read_names(self.run, ())
-        (kind, detail), *further = miss.terms
-        if kind == "member_of" and detail.startswith("!in:") and not further:
+        first, *further = miss.constraints
+        if first.kind == "forbidden_aggregate" and not further:
             names = CloudNames.read_names(self.run, [str(state.uuid) for state in passed])
-            by_aggregates = _group_by_aggregates(names, detail, passed)
+            by_aggregates = _group_by_aggregates(names, first, passed)
         for uuids, states in by_aggregates.items():
             several, change = len(states) > 1 or not exact, None
-            clause = describe_would_fit(miss.terms, (), names.get_name, several=several)
+            needed = names.list_needed_traits(uuids)
             if uuids:
-                clause = "fit but are in " if several else "fits but is in "
-                clause += join_words(map(names.get_name, uuids))
-            if needed := names.list_needed_traits(uuids):
-                trait_names = describe_traits(needed)
-                clause += f", which {'needs' if len(uuids) == 1 else 'need'} {trait_names}"
-                change = SuggestedChange(
-                    "ask_traits", f"require {trait_names}", {"traits": list(needed)}
-                )
+                aggregates = list(map(names.get_name, uuids))
+                clause = describe_reserved(aggregates, needed, several=several)
+            else:
+                clause = describe_would_fit(keys, (), names.names, several=several)
+            if needed:
+                change = build_change("ask_traits", {"traits": list(needed)})
             hosts = tuple(state.host for state in states)
             yield FitSuggestion(
                 without=without, hosts=hosts, clause=clause, change=change, exact=exact
@@ -323,12 +328,12 @@ def _remove_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:
 
 
 def _group_by_aggregates(
-    names: CloudNames, detail: str, states: Sequence[HostState]
+    names: CloudNames, constraint: Constraint, states: Sequence[HostState]
 ) -> Mapping[tuple[str, ...], Sequence[HostState]]:
-    forbidden = set(detail.removeprefix("!in:").split(" ")[0].split(","))
-
     def list_aggregates(state: HostState) -> tuple[str, ...]:
-        aggregates = names.memberships.get(str(state.uuid), frozenset()) & forbidden
+        aggregates = names.memberships.get(str(state.uuid), frozenset()).intersection(
+            constraint.names
+        )
         return tuple(sorted(aggregates, key=names.get_name))
 
     return group_rows((list_aggregates(state), state) for state in states)
@@ -379,7 +384,8 @@ def list_stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> l
     ]
     for prefix, search_result in iterate_searches(run):
         steps = list_stages(search_result.search)
-        stages += [(CANDIDATES, f"{prefix}{each.kind} {each.detail}".strip()) for each in steps]
+        labels = (format_label(constraint_as_json(each.constraint)) for each in steps)
+        stages += [(CANDIDATES, f"{prefix}{label}") for label in labels]
     late = [(FILTERS, name) for name in run.selector.list_stage_names(get_first_spec(run))]
     named = [
         (each.stage, each.name) for verdict in verdicts for each in verdict.reasons if each.name

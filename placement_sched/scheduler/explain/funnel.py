@@ -10,15 +10,12 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import os_traits
-
-from placement_sched.candidates.constraints import ROOT_REQUIRED
+from placement_sched.candidates.constraints import NOT_DISABLED
 from placement_sched.candidates.search import find_on, prepare
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, TooComplex
 from placement_sched.explain.report import SearchRun, explain
 from placement_sched.explain.values import (
-    COMPUTE_NODES,
     CandidatesReport,
     ExplanationView,
     FilterReport,
@@ -27,12 +24,11 @@ from placement_sched.explain.values import (
     LaterInstanceReport,
     Rejected,
     RoomReport,
-    StepReport,
 )
 from placement_sched.limits import MAX_COMPARED_NAMES
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery
-from placement_sched.model.compute_node import describe_disabled
 from placement_sched.model.names import shorten_names, suggest_name
+from placement_sched.model.rejection import COMPUTE_NODES, Rejection
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import RequestStats, get_request_stats
 from placement_sched.scheduler.explain.ineffective_specs import iterate_ineffective_specs
@@ -45,9 +41,7 @@ from placement_sched.scheduler.spread import iterate_ineffective_keys
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import resource_providers
 
-#: The reason for candidates without a compute node: the same text for all, shown once.
-NOT_REPORTED = "no compute node is reported under the uuid of this resource provider"
-_NOT_DISABLED = f"!{os_traits.COMPUTE_STATUS_DISABLED}"
+NOT_REPORTED = Rejection(kind="no_compute_node")
 #: A candidate for hosts without candidates, so that filters can check the hosts themselves.
 _EMPTY_CANDIDATE: Mapping[str, Any] = {"allocations": {}, "mappings": {}}
 
@@ -196,12 +190,11 @@ def with_reasons(connection: Connection, report: CandidatesReport) -> Candidates
     lists such hosts, an SQL statement reads the reasons. A provider with the trait but without a
     disabled service keeps the reason that names the trait.
     """
-
-    def is_of_disabled(step: StepReport) -> bool:
-        return step.constraint == ROOT_REQUIRED and step.detail == _NOT_DISABLED
-
     listed = {
-        rejected.host for step in report.steps if is_of_disabled(step) for rejected in step.rejected
+        rejected.host
+        for step in report.steps
+        if step.constraint == NOT_DISABLED
+        for rejected in step.rejected
     }
     if not listed:
         return report
@@ -211,11 +204,12 @@ def with_reasons(connection: Connection, report: CandidatesReport) -> Candidates
         service = by_host.get(rejected.host)
         if service is None or not service.disabled:
             return rejected
-        return replace(rejected, reason=describe_disabled(service.disabled_reason))
+        values = {**rejected.rejection.values, "disabled_reason": service.disabled_reason or ""}
+        return replace(rejected, rejection=replace(rejected.rejection, values=values))
 
     steps = [
         replace(step, rejected=tuple(map(with_reason, step.rejected)))
-        if is_of_disabled(step)
+        if step.constraint == NOT_DISABLED
         else step
         for step in report.steps
     ]

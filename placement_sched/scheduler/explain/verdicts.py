@@ -7,39 +7,49 @@ them for the host alone, to list all reasons. For a large request with many host
 hosts get all reasons.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
-import os_traits
-
+from placement_sched.candidates.constraints import (
+    COMBINATION,
+    LIMIT,
+    MEMBER_OF,
+    NOT_DISABLED,
+    Constraint,
+)
 from placement_sched.candidates.request import Search
 from placement_sched.candidates.search import prepare
 from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownResourceClassOrTrait
-from placement_sched.explain.host_verdict import HostVerdict, RejectReason
-from placement_sched.explain.near_misses import remove_terms
+from placement_sched.explain.changes import build_change, suggest_dropping
+from placement_sched.explain.near_misses import remove_constraints
 from placement_sched.explain.report import map_rejections_by_root
 from placement_sched.explain.stages import list_stages
 from placement_sched.explain.values import (
-    CANDIDATES,
-    COMPUTE_NODES,
-    FILTERS,
     PASSED,
     REJECTED,
     UNKNOWN,
     CandidatesReport,
     ExplanationView,
     Funnel,
+    HostVerdict,
+    RejectReason,
     StepReport,
 )
 from placement_sched.limits import MAX_COMPARED_NAMES, MAX_SIMILAR_NAMES
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery, merge_results
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.names import find_nearest, join_words, list_if_few, read_uuid
-from placement_sched.model.rejection import Rejection, SuggestedChange
+from placement_sched.model.names import find_nearest, list_if_few, read_uuid
+from placement_sched.model.rejection import (
+    CANDIDATES,
+    COMPUTE_NODES,
+    FILTERS,
+    Rejection,
+    SuggestedChange,
+)
 from placement_sched.scheduler.explain.funnel import (
     NOT_REPORTED,
     build_fresh_states,
@@ -57,12 +67,8 @@ from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.store.compute import compute_nodes
 from placement_sched.store.placement import resource_providers
 
-#: Kind and detail of a constraint of the search.
-Term = tuple[str, str]
 #: Reasons of the candidate search, by the root provider's uuid.
 ReasonsByRoot = Mapping[str, Sequence[RejectReason]]
-_NOT_DISABLED_TERM = ("root_required", f"!{os_traits.COMPUTE_STATUS_DISABLED}")
-_DISABLED = [os_traits.COMPUTE_STATUS_DISABLED]
 #: Minimum number of rejected hosts with all their reasons, however large the request is.
 MIN_HOSTS_WITH_ALL_REASONS = 20
 #: Maximum cost of the verdicts of a request. The unit is the cost of a name in a list, about a
@@ -150,73 +156,6 @@ def _find_by_provider(
     return {name: [trees[providers[name].root_uuid]] for name in names if name in providers}
 
 
-def describe_would_fit(
-    terms: Sequence[Term],
-    rejections: Sequence[tuple[str, Rejection]],
-    name: Callable[[str], str],
-    *,
-    several: bool,
-) -> str:
-    """Return a clause such as ``would fit without trait X, but ...``.
-
-    ``terms`` are the constraints of the query, and ``rejections`` the pairs of stage and rejection,
-    that keep a host from fitting. With ``several``, the clause is about several hosts. ``name``
-    maps the uuid of an aggregate to its name.
-    """
-    droppable = [clause for clause in map(_format_droppable_name, terms) if clause]
-    clauses = [
-        clause for term in terms for clause in _iterate_host_clauses(term, name, several=several)
-    ]
-    clauses += [format_rejection_clause(*pair, several=several) for pair in rejections]
-    words = f"would fit without {join_words(droppable)}" if droppable else "would fit"
-    return f"{words}, but {join_words(clauses)}" if clauses else words
-
-
-def describe_traits(names: Sequence[str]) -> str:
-    """Join traits for a sentence, as ``trait A`` or ``traits A and B``."""
-    return f"trait{'s' * (len(names) > 1)} {join_words(names)}"
-
-
-def format_rejection_clause(stage: str, rejection: Rejection, *, several: bool) -> str:
-    """Return a clause such as ``RamFilter rejects it``, or its plural."""
-    if several:
-        return rejection.plural_clause or f"{stage} rejects them"
-    return rejection.clause or f"{stage} rejects it: {rejection.reason}"
-
-
-def _format_droppable_name(term: Term) -> str:
-    """Name a constraint that the request may drop, or return an empty text."""
-    (kind, detail), group = term, ""
-    if kind in {"member_of", "in_tree"} or term == _NOT_DISABLED_TERM:
-        return ""
-    if detail.endswith(")"):
-        detail, _, group = detail.partition(" (")
-        group = f" ({group}"
-    if kind == "resources":
-        return f"{detail}{group}"
-    if kind in {"required", "root_required"}:
-        if detail.startswith("!"):
-            return f"forbidding trait {detail.removeprefix('!')}{group}"
-        return f"trait {' or '.join(detail.removeprefix('in:').split(','))}{group}"
-    return f"{kind}={'isolate' if kind == 'group_policy' else detail}{group}"
-
-
-def _iterate_host_clauses(
-    term: Term, name: Callable[[str], str], *, several: bool
-) -> Iterator[str]:
-    kind, detail = term
-    their, are = ("their", "are") if several else ("its", "is")
-    if term == _NOT_DISABLED_TERM:
-        yield f"{their} nova-compute is disabled"
-    elif kind == "in_tree":
-        yield "the request names another host"
-    elif kind == "member_of":
-        uuids, _, group = detail.partition(" ")
-        names = [name(uuid) for uuid in uuids.removeprefix("!").removeprefix("in:").split(",")]
-        relation = f"{are} in" if uuids.startswith("!") else f"{are} not in"
-        yield f"{relation} {' or '.join(names)} {group}".rstrip()
-
-
 @dataclass(frozen=True, slots=True)
 class CloudNames:
     """Names and members of aggregates, for suggested changes.
@@ -250,36 +189,24 @@ class CloudNames:
     def _iterate_named_changes(
         self, root: str, change: SuggestedChange
     ) -> Iterator[SuggestedChange]:
-        if change.action == "remove_trait" and change.values["traits"] == _DISABLED:
-            yield SuggestedChange(
-                "enable_service", "enable its compute service", {"steps": ["enable_service"]}
-            )
-        elif change.action == "drop_constraint" and change.values["detail"] == f"!{_DISABLED[0]}":
-            return  # no request may drop this constraint
-        elif change.action == "leave_aggregate":
-            provider, uuids = change.values.get("provider"), change.values["aggregates"]
-            words = (
-                f"remove {provider or 'it'} from aggregate {join_words(map(self.get_name, uuids))}"
-            )
-            yield replace(change, words=words, values=self._build_values(change, uuids))
+        values = dict(change.values)
+        if change.drops == NOT_DISABLED:  # no request may drop this constraint
+            return
+        if change.action == "remove_trait" and values["traits"] == list(NOT_DISABLED.names):
+            yield build_change("enable_service", {"steps": ["enable_service"]})
         elif change.action == "ask_traits":
-            if needed := self.list_needed_traits(change.values["aggregates"]):
-                words = f"require {describe_traits(needed)}"
-                yield SuggestedChange("ask_traits", words, {"traits": list(needed)})
-        elif change.action == "join_aggregate":
-            provider, uuids = change.values.get("provider"), change.values["aggregates"]
-            if provider is None:
+            if needed := self.list_needed_traits(values["aggregates"]):
+                yield build_change("ask_traits", {"traits": list(needed)})
+        elif change.action in {"join_aggregate", "leave_aggregate"}:
+            uuids = values["aggregates"]
+            if change.action == "join_aggregate" and "provider" not in values:
                 uuids = [uuid for uuid in uuids if self._can_join(root, uuid)]
             if uuids:
-                words = f"add {provider or 'it'} to aggregate "
-                words += " or ".join(map(self.get_name, uuids))
-                yield replace(change, words=words, values=self._build_values(change, uuids))
-        elif change.values.get("constraint") == "member_of":
-            uuids = change.values["detail"].removeprefix("in:").split(",")
-            words = (
-                f"do not confine the request to aggregate {' or '.join(map(self.get_name, uuids))}"
-            )
-            yield replace(change, words=words)
+                shown = [{"uuid": uuid, "name": self.get_name(uuid)} for uuid in uuids]
+                yield build_change(change.action, {**values, "aggregates": shown})
+        elif change.drops is not None and change.drops.family == MEMBER_OF:
+            names = {uuid: self.get_name(uuid) for uuid in change.drops.names}
+            yield suggest_dropping(change.drops, names)
         else:
             yield change
 
@@ -296,10 +223,6 @@ class CloudNames:
         aggregate = self.aggregates.get(uuid)
         return aggregate.availability_zone if aggregate else None
 
-    def _build_values(self, change: SuggestedChange, uuids: Sequence[str]) -> dict[str, Any]:
-        shown = [{"uuid": uuid, "name": self.get_name(uuid)} for uuid in uuids]
-        return {**change.values, "aggregates": shown}
-
     def list_needed_traits(self, uuids: Collection[str]) -> tuple[str, ...]:
         """Return the traits that a request needs to use all these aggregates.
 
@@ -309,6 +232,11 @@ class CloudNames:
         if len(aggregates) < len(uuids) or not all(each.reserving_traits for each in aggregates):
             return ()
         return tuple(sorted({trait for each in aggregates for trait in each.reserving_traits}))
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Return the names of host aggregates by uuid."""
+        return {uuid: each.name for uuid, each in self.aggregates.items()}
 
     def get_name(self, uuid: str) -> str:
         """Return the name of a host aggregate, or the uuid if it is unknown."""
@@ -345,7 +273,7 @@ def _map_first_reasons(funnel: Funnel) -> Mapping[tuple[str, str], RejectReason]
     stages += [(FILTERS, each.name, each.rejected) for each in funnel.filters]
     for stage, name, rejected in stages:
         for each in rejected:
-            reasons.setdefault((each.host, each.node), RejectReason(stage, name, each.reason))
+            reasons.setdefault((each.host, each.node), RejectReason(stage, name, each.rejection))
     return reasons
 
 
@@ -440,7 +368,7 @@ def _explain_rejected(
                 first = RejectReason.from_request_filter(of_request)
             # Without a first reason, the run did not reach the host, or a limit dropped it.
             note = _FIRST_REASON_ONLY if first else _NOT_REACHED
-            reasons = (first, RejectReason(FILTERS, "", note.format(limit)))
+            reasons = (first, RejectReason(FILTERS, "", Rejection(note.format(limit))))
             yield tuple(reason for reason in reasons if reason is not None), None
 
 
@@ -457,7 +385,7 @@ def _list_reasons(
     else:
         reasons += _list_filter_reasons(run, run_reasons, state)
     no_candidates = "the filters removed all its allocation candidates"
-    yield from reasons or [RejectReason(FILTERS, "", no_candidates)]
+    yield from reasons or [RejectReason(FILTERS, "", Rejection(no_candidates))]
 
 
 def _list_filter_reasons(
@@ -475,20 +403,20 @@ def _list_filter_reasons(
         while report := read_next_report(reports):
             reason = RejectReason.from_rejected(FILTERS, report.name, report.rejected[0])
             if in_run := run_reasons.pop(report.name, None):
-                reason, is_reached = replace(reason, reason=in_run.reason), True
+                reason, is_reached = replace(reason, rejection=in_run.rejection), True
             if is_reached:
                 yield reason
     except PluginFailed as failure:
         yield from run_reasons.values()
         run_reasons = {}
         words = f"later filters were not evaluated: {failure.detail}"
-        yield RejectReason(FILTERS, "", words)
+        yield RejectReason(FILTERS, "", Rejection(words))
     yield from run_reasons.values()
 
 
 def _group_run_reasons(run: SchedulingRun) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
     return group_rows(
-        ((rejected.host, rejected.node), RejectReason(FILTERS, report.name, rejected.reason))
+        ((rejected.host, rejected.node), RejectReason(FILTERS, report.name, rejected.rejection))
         for report in (run.choice.first.filters if run.choice else ())
         for rejected in report.rejected
     )
@@ -547,9 +475,11 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
             uncertain.discard(root)
             if not (rejected[root].is_certain and _has_known_changes(reasons[root])):
                 uncertain.add(root)
-            terms = {_get_term_to_drop(step) for step in steps if step.constraint != "limit"}
-            if terms:
-                relaxed[root] = remove_terms(search_result.search, terms)
+            dropped = {
+                _get_constraint_to_drop(step) for step in steps if step.constraint.family != LIMIT
+            }
+            if dropped:
+                relaxed[root] = remove_constraints(search_result.search.query, dropped)
     return _TreeResults(reasons, merge_results(candidates), relaxed, uncertain)
 
 
@@ -563,13 +493,14 @@ def _has_known_changes(reasons: Sequence[RejectReason]) -> bool:
     return all(each is not None and each.action != "ask_traits" for each in changes)
 
 
-def _get_term_to_drop(step: StepReport) -> tuple[str, str]:
-    """Return the query term without which this search step rejects no host."""
+def _get_constraint_to_drop(step: StepReport) -> Constraint:
+    """Return the constraint without which this search step rejects no host."""
     (rejected,) = step.rejected
     first = next(iter(rejected.changes), None)
-    if step.constraint == "combination" and first and first.action == "drop_constraint":
-        return first.values["constraint"], first.values["detail"]
-    return step.constraint, step.detail
+    if step.constraint.family == COMBINATION and first and first.drops is not None:
+        dropped: Constraint = first.drops
+        return dropped
+    return step.constraint
 
 
 def _evaluate_changes(
