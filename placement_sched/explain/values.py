@@ -79,6 +79,11 @@ class Rejected:
     rejection: Rejection
     changes: tuple[SuggestedChange, ...] = ()
 
+    @property
+    def reason(self) -> str:
+        """Return the sentence about the rejection."""
+        return phrases.describe_rejection(self.rejection)
+
     def as_json(self) -> Json:
         """Return the host as an entry of ``rejected``."""
         return {"host": self.host, "node": self.node, **phrases.build_reason(self.rejection)}
@@ -301,18 +306,17 @@ class FilterReport:
 
         Its values are those of the most frequent kind of rejection.
         """
-        examples = {
-            phrases.build_code({"filter": self.name, **each.rejection.as_json()}): each.rejection
+        subjects = [
+            phrases.select_subject({"filter": self.name, **each.rejection.as_json()})
             for each in self.rejected
-        }
-        codes = Counter(
-            phrases.build_code({"filter": self.name, **each.rejection.as_json()})
-            for each in self.rejected
+        ]
+        codes = Counter(map(phrases.build_code, subjects))
+        values = max(
+            subjects,
+            key=lambda each: codes[phrases.build_code(each)],
+            default={"filter": self.name},
         )
-        values: Json = {"filter": self.name, "hosts": self.before}
-        if codes:
-            values |= phrases.select_subject(examples[codes.most_common(1)[0][0]].as_json())
-        return Obstacle(stage, self.name, words, values, self.name)
+        return Obstacle(stage, self.name, words, {**values, "hosts": self.before}, self.name)
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the report as an entry of ``filters``.
@@ -560,9 +564,8 @@ class Funnel:
         if self.later is not None:
             placed, requested = self.later.placed, self.later.requested
             last_filter = _find_last_filter(self.later.filters)
-        words = phrases.describe_later_instance(
-            placed, requested, last_filter and last_filter.words
-        )
+        stage = None if last_filter is None else last_filter.words
+        words = phrases.describe_later_instance(placed, requested, stage)
         if last_filter is None:
             return Obstacle("later_instance", "", words, {"kind": "later_instance"})
         return last_filter.build_obstacle("later_instance", words)
@@ -663,6 +666,11 @@ class RejectReason:
     name: str
     rejection: Rejection
     changes: tuple[SuggestedChange, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Return the sentence about the rejection."""
+        return phrases.describe_rejection(self.rejection)
 
     @classmethod
     def from_request_filter(cls, report: RequestFilterReport) -> "RejectReason":

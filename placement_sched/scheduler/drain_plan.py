@@ -17,7 +17,6 @@ import orjson
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, NotFound
-from placement_sched.explain.phrases import describe_rejection
 from placement_sched.limits import MAX_INSTANCES
 from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import MOVE, Decision, Selection
@@ -342,8 +341,7 @@ def _explain_partial_fit(
         host_verdicts = build_verdicts(
             connection, run, map_reported_trees(connection, [destination["host"]])
         )
-        rejections = (each.rejection for row in host_verdicts for each in row.reasons)
-        reasons = map(describe_rejection, rejections)
+        reasons = [reason.reason for verdict in host_verdicts for reason in verdict.reasons]
         return PartialFit(0, "; ".join(dict.fromkeys(reasons)))
     if run.choice and (fitting := run.choice.max_fitting or run.choice.placed_count):
         return PartialFit(min(fitting, number - 1), "")

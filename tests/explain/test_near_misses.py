@@ -4,10 +4,10 @@
 import pytest
 from os_resource_classes import STANDARDS
 
-from placement_sched.candidates import near_misses as near_misses_module
 from placement_sched.candidates.combine import WorkBudget
 from placement_sched.candidates.search import prepare
 from placement_sched.errors import TooComplex
+from placement_sched.explain import near_misses as near_misses_module
 from placement_sched.explain.near_misses import build_explanation_budget, find_near_misses
 from placement_sched.explain.stages import CheckedTrees
 from placement_sched.explain.values import NearMisses
@@ -169,7 +169,7 @@ def test_hosts_beyond_the_limit_are_counted_with_a_spent_budget(sqlite_database,
     result, reported = search_and_explain_candidates(sqlite_database, query, settings)
     assert len(result.requests) == reported.hosts == 1
     last = reported.steps[-1]
-    assert (last.constraint, last.before, last.after) == ("limit", 4, 1)
+    assert (last.constraint.family, last.before, last.after) == ("limit", 4, 1)
 
 
 def test_host_beyond_the_explanation_budget_has_no_reason(
@@ -181,7 +181,7 @@ def test_host_beyond_the_explanation_budget_has_no_reason(
         sqlite_database, SEVEN_GROUPS_QUERY, sqlite_settings.with_overrides({BUDGET_OPTION: 20_000})
     )
     last = reported.steps[-1]
-    assert (last.constraint, last.detail, last.after) == ("combination", "", 0)
+    assert (last.label, last.after) == ("combination", 0)
     reasons = [rejection.reason for rejection in last.rejected]
     assert reasons == ["no providers serve all request groups and resource classes together"]
     assert reported.nearest_misses == NearMisses(complete=False)

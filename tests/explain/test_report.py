@@ -10,7 +10,7 @@ from hypothesis import given
 
 from placement_sched.candidates.search import find, prepare
 from placement_sched.explain.report import SearchRun, map_rejections_by_root
-from placement_sched.explain.values import ExplanationView, NearMisses
+from placement_sched.explain.values import ExplanationView, NearMisses, constraint_as_json
 from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import (
@@ -68,10 +68,15 @@ def check_nearest_misses(cloud, query, reported):
         if expected:
             break
     assert {
-        frozenset(miss.terms): miss.hosts for miss in reported.nearest_misses.misses
+        frozenset(_list_terms(miss)): miss.hosts for miss in reported.nearest_misses.misses
     } == expected
     counts = [miss.hosts for miss in reported.nearest_misses.misses]
     assert counts == sorted(counts, reverse=True)
+
+
+def _list_terms(miss):
+    keys = map(constraint_as_json, miss.constraints)
+    return [(each["constraint"], each["detail"]) for each in keys]
 
 
 @PROPERTY_TEST_SETTINGS
@@ -108,13 +113,14 @@ def _check_rejection_steps(cloud, query, reported):
             for root in remaining_roots
             if not has_provider_for_each_slot(cloud, prefix, cloud[root])
         }
-        assert (step.constraint, step.detail) == name
+        keys = constraint_as_json(step.constraint)
+        assert (keys["constraint"], keys["detail"]) == name
         assert (step.before, step.after) == (len(remaining_roots), len(remaining_roots - rejected))
         assert {rejection.host for rejection in step.rejected} == rejected
         assert all(rejection.reason for rejection in step.rejected)
         remaining_roots -= rejected
     last_steps = list(steps)
-    assert [step.constraint for step in last_steps] in ([], ["combination"])
+    assert [step.constraint.family for step in last_steps] in ([], ["combination"])
     for step in last_steps:
         assert (step.before, step.after) == (len(remaining_roots), reported.hosts)
         assert len(step.rejected) == step.before - step.after
@@ -133,7 +139,7 @@ def test_hosts_beyond_the_limit_are_counted_in_the_last_explained_step(database,
     query = CandidatesQuery(groups=(build_request_group(VCPU=1),), limit=3)
     _, reported = explain_search(database, query, settings, ExplanationView())
     last = reported.steps[-1]
-    assert (last.constraint, last.before, last.after) == ("limit", 20, 3)
+    assert (last.constraint.family, last.before, last.after) == ("limit", 20, 3)
 
 
 def _list_suggested_changes_for_single_tree(database, settings, cloud, query):

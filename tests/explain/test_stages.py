@@ -32,7 +32,7 @@ def _list_rejection_steps(database, settings, cloud, query):
     load_cloud(database, cloud)
     _, reported = explain_search(database, query, settings)
     return {
-        f"{step.constraint} {step.detail}".strip(): [host.reason for host in step.rejected]
+        step.label: [host.reason for host in step.rejected]
         for step in reported.steps
         if step.rejected
     }

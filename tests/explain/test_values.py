@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explanations as JSON."""
 
-from dataclasses import asdict
-
 import pytest
 
+from placement_sched.candidates.constraints import (
+    COMBINATION,
+    NOT_DISABLED,
+    Constraint,
+    iterate_constraints,
+)
 from placement_sched.explain.values import (
     CandidatesReport,
     ExplanationView,
@@ -21,9 +25,28 @@ from placement_sched.explain.values import (
     WeightReport,
     build_hosts_json,
 )
-from placement_sched.model.rejection import COMPUTE_NODES, USED_UP
+from placement_sched.model.candidates_query import RequestGroup, TraitTerms
+from placement_sched.model.rejection import COMPUTE_NODES, USED_UP, Rejection
 
-REJECTED_HOSTS = tuple(Rejected(f"cn{number}", f"node{number}", "why") for number in range(1, 5))
+FOUR_OF_EIGHT = Rejection(
+    kind="capacity", values={"resource_class": "VCPU", "requested": 8, "free": 4, "capacity": 16}
+)
+REJECTED_HOSTS = tuple(
+    Rejected(f"cn{number}", f"node{number}", FOUR_OF_EIGHT) for number in range(1, 5)
+)
+
+
+def build_constraint(**group):
+    (constraint,) = iterate_constraints(RequestGroup(**group))
+    return constraint
+
+
+def require_trait(name):
+    return build_constraint(traits=TraitTerms((frozenset({name}),)))
+
+
+EIGHT_VCPUS = build_constraint(resources=(("VCPU", 8),))
+TRAIT_A = require_trait("A")
 FUNNEL_OF_REJECTIONS = Funnel(
     request_filters=(
         RequestFilterReport(
@@ -38,13 +61,7 @@ FUNNEL_OF_REJECTIONS = Funnel(
         providers=1000,
         hosts=412,
         steps=(
-            StepReport(
-                constraint="resources",
-                detail="VCPU:1",
-                before=1000,
-                after=640,
-                rejected=REJECTED_HOSTS,
-            ),
+            StepReport(constraint=EIGHT_VCPUS, before=1000, after=640, rejected=REJECTED_HOSTS),
         ),
     ),
     filters=(FilterReport(name="ComputeFilter", before=412, after=408, rejected=REJECTED_HOSTS),),
@@ -53,7 +70,15 @@ FUNNEL_OF_REJECTIONS = Funnel(
 
 
 def test_explanation_funnel_has_the_documented_keys():
-    document = {"host": "cn1", "node": "node1", "reason": "why"}
+    values = {"kind": "capacity", "resource_class": "VCPU", "requested": 8}
+    document = {
+        "host": "cn1",
+        "node": "node1",
+        "reason": "VCPU: 4 free of 16, 8 requested",
+        **values,
+        "free": 4,
+        "capacity": 16,
+    }
     assert FUNNEL_OF_REJECTIONS.as_json(ExplanationView(max_rejected=1)) == {
         "request_filters": [
             {
@@ -70,7 +95,8 @@ def test_explanation_funnel_has_the_documented_keys():
             "steps": [
                 {
                     "constraint": "resources",
-                    "detail": "VCPU:1",
+                    "detail": "VCPU:8",
+                    **values,
                     "before": 1000,
                     "after": 640,
                     "rejected": [document],
@@ -104,7 +130,7 @@ def test_explanation_view_limits_lists_of_hosts_and_not_their_counts(view, hosts
 
 
 def test_explanation_lists_at_most_a_hundred_hosts_by_default():
-    many = tuple(Rejected(f"cn{number}", "n", "why") for number in range(150))
+    many = tuple(Rejected(f"cn{number}", "n", FOUR_OF_EIGHT) for number in range(150))
     report = FilterReport(name="F", before=150, after=0, rejected=many)
     assert len(report.as_json(ExplanationView())["rejected"]) == 100
     assert len(report.as_json()["rejected"]) == 150
@@ -134,9 +160,7 @@ def test_accepted_hosts_of_an_explanation_are_not_limited():
     ]
 
 
-THREE_NEAR_MISSES = [
-    NearMiss((("required", "CUSTOM_A"), ("in_tree", "u")), hosts) for hosts in (1, 2, 3)
-]
+THREE_NEAR_MISSES = [NearMiss((TRAIT_A, EIGHT_VCPUS), hosts) for hosts in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -170,54 +194,47 @@ def build_funnel(*, hosts=0, steps=(), misses=(), filters=(), **more) -> Funnel:
     )
 
 
-def build_step_report(constraint: str, detail: str, before: int, after: int) -> StepReport:
-    return StepReport(constraint=constraint, detail=detail, before=before, after=after)
-
-
 def build_filter_report(name: str, before: int, after: int) -> FilterReport:
     return FilterReport(name=name, before=before, after=after)
 
 
 REJECTING_FILTER = RequestFilterReport(
-    name="zones", applied=True, elapsed_ms=1.0, rejection="no zone 'x'"
+    name="zones", applied=True, elapsed_ms=1.0, rejection=Rejection("no zone 'x'")
 )
-ENABLED_HOSTS_CONSTRAINT = ("root_required", "!COMPUTE_STATUS_DISABLED")
-NEAR_MISS_OF_TWO_CONSTRAINTS = NearMiss((("required", "CUSTOM_A"), ("resources", "VCPU:9")), 1)
-NEAR_MISS_OF_DISABLED_HOST = NearMiss((ENABLED_HOSTS_CONSTRAINT, ("required", "A")), 1)
+NEAR_MISS_OF_TWO_CONSTRAINTS = NearMiss((require_trait("CUSTOM_A"), EIGHT_VCPUS), 1)
+NEAR_MISS_OF_DISABLED_HOST = NearMiss((NOT_DISABLED, TRAIT_A), 1)
 LATER_INSTANCE_WITHOUT_HOST = LaterInstanceReport(
     placed=1, requested=3, filters=(build_filter_report("B", 2, 0),)
 )
 LATER_INSTANCE_WITHOUT_CAPACITY = LaterInstanceReport(
     placed=4, requested=9, filters=(build_filter_report(USED_UP, 2, 0),)
 )
-STEP_REJECTING_ALL_HOSTS = (build_step_report("required", "A", 3, 0),)
+STEP_REJECTING_ALL_HOSTS = (StepReport(TRAIT_A, 3, 0),)
 #: For each funnel, stage, name and reason of its obstacle.
 FUNNELS_BY_OBSTACLE = {
     "request_filters: zones: zones rejected the request: no zone 'x'": build_funnel(
-        request_filters=(REJECTING_FILTER,), steps=(build_step_report("required", "A", 0, 0),)
+        request_filters=(REJECTING_FILTER,), steps=(StepReport(TRAIT_A, 0, 0),)
     ),
     "allocation_candidates: required A: 3 hosts meet all constraints but required A": build_funnel(
-        steps=STEP_REJECTING_ALL_HOSTS, misses=[NearMiss((("required", "A"),), 3)]
+        steps=STEP_REJECTING_ALL_HOSTS, misses=[NearMiss((TRAIT_A,), 3)]
     ),
     "allocation_candidates: root_required !COMPUTE_STATUS_DISABLED: "
     "8 hosts are disabled and meet all other constraints": build_funnel(
-        steps=(build_step_report(*ENABLED_HOSTS_CONSTRAINT, 8, 0),),
-        misses=[NearMiss((ENABLED_HOSTS_CONSTRAINT,), 8)],
+        steps=(StepReport(NOT_DISABLED, 8, 0),), misses=[NearMiss((NOT_DISABLED,), 8)]
     ),
     "allocation_candidates: root_required !COMPUTE_STATUS_DISABLED and required A: "
     "1 host is disabled and meets all constraints but required A": build_funnel(
-        steps=(build_step_report(*ENABLED_HOSTS_CONSTRAINT, 8, 0),),
-        misses=[NEAR_MISS_OF_DISABLED_HOST],
+        steps=(StepReport(NOT_DISABLED, 8, 0),), misses=[NEAR_MISS_OF_DISABLED_HOST]
     ),
-    "allocation_candidates: required CUSTOM_A and resources VCPU:9: "
-    "1 host meets all constraints but required CUSTOM_A and resources VCPU:9": build_funnel(
+    "allocation_candidates: required CUSTOM_A and resources VCPU:8: "
+    "1 host meets all constraints but required CUSTOM_A and resources VCPU:8": build_funnel(
         steps=STEP_REJECTING_ALL_HOSTS, misses=[NEAR_MISS_OF_TWO_CONSTRAINTS]
     ),
     "allocation_candidates: combination: combination rejected all 3 remaining hosts": build_funnel(
-        steps=(build_step_report("required", "A", 9, 3), build_step_report("combination", "", 3, 0))
+        steps=(StepReport(TRAIT_A, 9, 3), StepReport(Constraint(COMBINATION), 3, 0))
     ),
     "allocation_candidates: providers: there is no resource provider": build_funnel(
-        steps=(build_step_report("required", "A", 0, 0),)
+        steps=(StepReport(TRAIT_A, 0, 0),)
     ),
     "allocation_candidates: requested_hosts: there is no such host": build_funnel(query=""),
     "filters: B: B rejected the last remaining host": build_funnel(
@@ -236,7 +253,6 @@ FUNNELS_BY_OBSTACLE = {
 def test_obstacle_of_an_explanation_is_the_stage_that_rejected_the_last_host(expected):
     obstacle = FUNNELS_BY_OBSTACLE[expected].as_json()["obstacle"]
     assert ": ".join(obstacle[key] for key in ("stage", "name", "reason")) == expected
-    assert obstacle == asdict(FUNNELS_BY_OBSTACLE[expected].obstacle)
 
 
 def test_explanation_has_no_obstacle_if_hosts_were_found():
