@@ -696,12 +696,11 @@ class RejectReason:
 class HostVerdict:
     """The verdict on a compute node that the request names.
 
-    ``requested`` is the name in the request. If the name is that of a provider without a compute node,
-    ``host`` and ``node`` are this name, and ``compute_node_uuid`` is None. ``rank`` is the position
-    among ``of`` passing hosts, from 1. ``would_pass`` is true if a rejected host passes after the
-    first change of each reason, and None if this was not tested. For an unknown name,
-    ``similar_names`` has similar names. Without similar names, ``all_names`` has all names if they
-    are few.
+    ``requested`` is the name in the request. If the name is that of a provider without a compute
+    node, ``host`` and ``node`` are this name, and ``compute_node_uuid`` is None. ``rank`` is the
+    position among ``of`` passing hosts, from 1. ``would_pass`` is true if a rejected host passes
+    after the first change of each reason, and None if this was not tested. ``similar_names`` is
+    set for an unknown name. If it is empty, ``all_names`` has all existing names if they are few.
     """
 
     requested: str
