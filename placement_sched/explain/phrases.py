@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from placement_sched.model.amounts import format_amount, format_class
+from placement_sched.model.clock import format_duration
 from placement_sched.model.document import Json
 from placement_sched.model.names import join_words
 from placement_sched.model.rejection import COMPUTE_NODES, OTHER, USED_UP, Rejection
@@ -344,6 +345,8 @@ def _format_trait_detail(values: Json) -> str:
 def _describe_shortage(values: Json) -> str:
     """Describe why the requested amount exceeds the free amount."""
     name, requested = values["resource_class"], values["requested"]
+    if "unit" in values:
+        return _describe_host_shortage(values)
     if "amounts" in values:  # providers that do not serve together
         amounts = " + ".join(map(str, values["amounts"]))
         free = ", ".join(map(str, values["free_amounts"])) + (", ..." if values["more"] else "")
@@ -379,7 +382,7 @@ def _describe_unit(values: Json) -> str:
 def _shorten_shortage(values: Json) -> str:
     title, name = format_class(values["resource_class"]), values["resource_class"]
     words = f"not enough {title if title == name else title.lower()}"
-    if "requested" not in values:
+    if "requested" not in values or "unit" in values:
         return words
     return f"{words} for {format_amount(values['requested'], name)}"
 
@@ -395,11 +398,67 @@ def _describe_disabled(values: Json) -> str:
     return f"disabled: {reason}" if reason else "disabled"
 
 
+def _describe_host_shortage(values: Json) -> str:
+    """Describe why the requested amount exceeds the free amount that a host reports."""
+    total, of_disk = values["total"], " of disk" * (values["resource_class"] == "DISK_GB")
+    words = f"{values['requested']} {values['unit']}{of_disk} requested"
+    if values["requested"] > total:
+        return f"{words}, the host has {total} in all"
+    # 12 digits hide rounding errors of floating point.
+    return f"{words}, {values['free']:.12g} free of {total} x {values['allocation_ratio']:.12g}"
+
+
+def _fill(text: str, without_actual: str = "") -> _Text:
+    """Return a function that formats a text, in which lists are joined.
+
+    ``{found}`` is the actual value, or ``without_actual`` if there is none. ``{others}`` is the
+    number of names that a list leaves out, and ``{s}`` the plural ending for ``members``.
+    """
+
+    def describe(values: Json) -> str:
+        shown = {
+            key: (" or " if key == "requested" else ", ").join(part)
+            if isinstance(part, list)
+            else part
+            for key, part in values.items()
+        }
+        found = f"{shown['actual']} found" if "actual" in values else without_actual
+        others = f" and {values['more']} more" if "more" in values else ""
+        words = {"found": found, "others": others, "s": "s" * (values.get("members") != 1)}
+        return text.format_map({"requested": None, **words, **shown})
+
+    return describe
+
+
+def _build_down_kind(reason: str, state: str) -> Kind:
+    return Kind(reason, "down", f"its nova-compute {state}", f"their nova-compute {state}")
+
+
+def _format_age(seconds: float) -> str:
+    """Format an age, or the range of several ages."""
+    if isinstance(seconds, _AnyNumber):
+        return str(seconds)
+    ages = [format_duration(each) for each in getattr(seconds, "numbers", [seconds])]
+    return ages[0] if ages[0] == ages[-1] else f"{ages[0]}..{ages[-1]}"
+
+
+def _describe_image_of(values: Json) -> str:
+    image = values.get("requested")
+    return f"image {image}" if image else "a request without image"
+
+
+def _describe_query(values: Json) -> str:
+    attributes = ", ".join(f"{name} is {value}" for name, value in values["attributes"].items())
+    return f"{values['requested']} does not hold: {attributes}".rstrip(": ")
+
+
 #: The keys of values that say what a rejection is about, in order of preference.
 _SUBJECTS = ("resource_class", "traits", "aggregates", "trees", "groups", "option", "key", "filter")
 #: Sentences about requests that reach no provider.
 NO_HOST = {"providers": "there is no resource provider", "requested_hosts": "there is no such host"}
 _AMOUNT = "{resource_class}:{requested}"
+_OTHER_HOST, _OTHER_CELL = "the request names other hosts", "the request names cell {requested}"
+_IGNORED = "ignore_hosts of the request names {}"
 #: The kinds of rejections. The API reference describes their values.
 KINDS: Mapping[str, Kind] = {
     # The candidate search.
@@ -482,6 +541,121 @@ KINDS: Mapping[str, Kind] = {
         "used up by the same request",
     ),
     "claimed": Kind("concurrent requests claimed the remaining capacity or locked the host"),
+    # Host filters.
+    "address_bits": Kind(
+        "{requested} bits of physical addresses requested, {actual} found", "cannot run the image"
+    ),
+    "affinity": Kind(
+        _fill("the server group is on {hosts}{others}"), "the server group is on another host"
+    ),
+    "aggregate_extra_spec": Kind(
+        _fill("{key}: {requested!r} requested, {found}", "no aggregate of the host has it"),
+        "aggregate lacks the extra specs",
+    ),
+    "aggregate_flavors": Kind(
+        _fill("flavor {requested} requested, the host is for {actual}"),
+        "aggregate is for other flavors",
+    ),
+    "aggregate_image_property": Kind(
+        _fill("{key}: the image has {requested}, the aggregates {actual}"),
+        "aggregate is for other images",
+    ),
+    "anti_affinity": Kind(
+        _fill("{members} member{s} of the server group here, {maximum} allowed"),
+        "has an instance of the server group",
+    ),
+    "availability_zone": Kind(_fill("zone {requested} requested, the host is in {actual}")),
+    "closed_cell": Kind(""),
+    "different_host": Kind(
+        _fill("different_host: the host has {instances}{others}"),
+        "has an instance to stay away from",
+    ),
+    "down": Kind(
+        lambda values: f"no heartbeat for {_format_age(values['actual'])}",
+        "down",
+        lambda values: f"its nova-compute last reported {_format_age(values['actual'])} ago",
+        "their nova-compute last reported over {service_down_time} s ago",
+    ),
+    "extra_spec": Kind(
+        _fill("{key}: {requested!r} requested, {found}", "the host has none"),
+        "capabilities differ from the extra specs",
+    ),
+    "failover_capacity": Kind(
+        "the failover capacity allows at most {actual} more of flavor {flavor}: with {too_many}, "
+        "{stuck} or more instances find no place if {domain_type} {domain} fails (computed {age_s} "
+        "s ago)"
+    ),
+    "forced_down": _build_down_kind("forced down", "is forced down"),
+    "hypervisor_version": Kind(
+        "hypervisor version {requested} requested, {actual} found", "cannot run the image"
+    ),
+    "ignored_host": Kind(
+        _IGNORED.format("it"), clause=_IGNORED.format("it"), clauses=_IGNORED.format("them")
+    ),
+    "image_property": Kind("", "cannot run the image"),
+    "isolated_host": Kind(
+        lambda values: f"the host is isolated, {_describe_image_of(values)} is not",
+        "isolated for other images",
+    ),
+    "isolated_image": Kind("image {requested} is isolated, the host is not"),
+    "max_instances": Kind(
+        "{actual} instances there, the maximum is {maximum}", "too many instances"
+    ),
+    "max_io_ops": Kind(
+        "{actual} instances busy with disks, the maximum is {maximum}",
+        "too many instances with heavy I/O",
+    ),
+    "max_skew": Kind(
+        _fill(
+            "Domain {key}={domain} has {members} member{s}, the emptiest ({emptiest}) has "
+            "{fewest_members}: skew {actual} after placement exceeds max_skew {requested}"
+        )
+    ),
+    "missing_metrics": Kind(
+        _fill("metrics not reported: {metrics}{others}"), "lacks a metric that is weighed"
+    ),
+    "never_reported": _build_down_kind("no heartbeat ever", "has never reported"),
+    "no_domain": Kind("no aggregate of the host has metadata {key!r}, so it is in no domain"),
+    "not_attested": Kind(
+        "{requested} requested, the host is {actual}: {failure}", "is not trusted"
+    ),
+    "numa_topology": Kind("", "NUMA topology does not fit"),
+    "other_cell": Kind(_OTHER_CELL, clause=_OTHER_CELL),
+    "other_flavors": Kind(
+        _fill("flavor {requested} requested, the host has instances of {actual}"),
+        "has instances of other flavors",
+    ),
+    "other_host": Kind(_OTHER_HOST, clause=_OTHER_HOST),
+    "pci_device": Kind("", "no such PCI device is free"),
+    "project": Kind(
+        _fill("requested by project {requested}, the host is for {projects}{others}"),
+        "aggregate is for other projects",
+    ),
+    "query": Kind(_describe_query, "the query hint excludes it"),
+    "retry": Kind("already tried ({hosts} hosts so far)", "tried before"),
+    "same_host": Kind(
+        _fill("same_host: the host has none of {instances}{others}"),
+        "lacks the instance to be with",
+    ),
+    "scheduling_policy": Kind(_fill("policy {requested} requested, the host has {actual}")),
+    "subnet": Kind(
+        _fill("an address in {requested} requested, {found}", "the host reports none"),
+        "outside the network of the hint",
+    ),
+    "trust_level": Kind(
+        "{requested} requested, the host is {actual} since {since}", "is not trusted"
+    ),
+    # Request filters.
+    "no_allowed_aggregate": Kind(
+        "every aggregate with trait:{traits[0]}=required is forbidden to the request"
+    ),
+    "no_project_aggregate": Kind("no aggregate is tagged with project {requested!r}"),
+    "no_segment_aggregate": Kind("{network}: its segment {segment} is in no aggregate"),
+    "unknown_segments": Kind(
+        "the segments of {network} are not known: set [neutron] auth_type, or give them in "
+        "requested_networks"
+    ),
+    "unknown_zone": Kind("", "no such zone"),
 }
 
 #: Units of the amounts of a resource class.

@@ -212,14 +212,6 @@ def is_recently_seen(
     return now - last_seen_up <= timedelta(seconds=down_time)
 
 
-def describe_disabled(disabled_reason: str | None) -> str:
-    """Return the reason for rejecting a host with a disabled service.
-
-    It includes the operator's reason for disabling the service, if there is such a reason.
-    """
-    return f"disabled: {disabled_reason}" if disabled_reason else "disabled"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypervisor:
     """A hypervisor of the compute API, and the compute service of its host."""

@@ -219,8 +219,7 @@ class Spread:
         key, max_skew = self.request.key, self.request.max_skew
         domains = self.domains_by_host.get(host, ())
         if not domains:
-            reason = f"no aggregate of the host has metadata {key!r}, so it is in no domain"
-            return Rejection(reason, key)
+            return Rejection(kind="no_domain", values={"key": key})
         skews = []
         for domain in domains:
             count = self.members.get(domain, 0)
@@ -229,8 +228,6 @@ class Spread:
         skew, domain, count, name, least = max(skews)
         if skew <= max_skew:
             return None
-        reason = (
-            f"Domain {key}={domain} has {count} member{'s' * (count != 1)}, the emptiest ({name}) "
-            f"has {least}: skew {skew} after placement exceeds max_skew {max_skew}"
-        )
-        return Rejection(reason, max_skew, skew)
+        values = {"key": key, "domain": domain, "members": count}
+        values |= {"emptiest": name, "fewest_members": least}
+        return Rejection(kind="max_skew", requested=max_skew, actual=skew, values=values)

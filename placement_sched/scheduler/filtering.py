@@ -13,7 +13,7 @@ from placement_sched.errors import Invalid, PluginFailed
 from placement_sched.explain.values import FilterReport, Rejected, RequestFilterReport
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.names import canonicalize_uuid
-from placement_sched.model.rejection import Rejection, SuggestedChange
+from placement_sched.model.rejection import OTHER, Rejection, SuggestedChange
 from placement_sched.model.request_spec import REBUILD_HINT, RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter, FilterResult, Passed
 from placement_sched.scheduler.host_state import HostState, get_candidates, set_candidates
@@ -86,7 +86,7 @@ def _split_by_result(
         if result is None:
             passed.append(host)
         elif isinstance(result, Rejection):
-            rejected.append(Rejected(host.host, host.nodename, result.reason))
+            rejected.append(Rejected(host.host, host.nodename, result))
         else:
             apply_passed(result, host, name)
             passed.append(host)
@@ -176,7 +176,7 @@ def iterate_rejections(
         else:
             with PluginCall(plugin):
                 changes = tuple(plugin.suggested_changes(host, spec))
-        rejected = Rejected(host.host, host.nodename, rejection.reason, changes)
+        rejected = Rejected(host.host, host.nodename, rejection, changes)
         yield FilterReport(name=name, before=1, after=0, rejected=(rejected,))
 
 
@@ -257,21 +257,20 @@ def _iterate_name_stages(
     cell = spec.destination.only_cell
 
     def build_check(
-        passes: Callable[[HostState], bool], reason: str, plural: str = ""
+        passes: Callable[[HostState], bool], kind: str, requested: str | None = None
     ) -> _RejectionFinder:
-        rejection = Rejection(reason, clause=reason, plural_clause=plural or reason)
+        rejection = Rejection(kind=kind, requested=requested)
         return lambda host: None if passes(host) else rejection
 
     if closed_cells:
         yield "enabled_cells", lambda host: _reject_closed_cell(closed_cells, host)
     if ignored:
-        reasons = tuple(
-            f"ignore_hosts of the request names {pronoun}" for pronoun in ("it", "them")
-        )
-        yield "ignore_hosts", build_check(lambda host: host.host.lower() not in ignored, *reasons)
+        check_host = build_check(lambda host: host.host.lower() not in ignored, "ignored_host")
+        yield "ignore_hosts", check_host
     if _has_named_hosts(spec):
-        reason, matches = "the request names other hosts", _build_name_matcher(spec)
-        yield "requested_hosts", build_check(lambda host: matches(host.host, host.nodename), reason)
+        matches = _build_name_matcher(spec)
+        check_host = build_check(lambda host: matches(host.host, host.nodename), "other_host")
+        yield "requested_hosts", check_host
     if cell is not None:
         yield (
             "requested_cell",
@@ -279,14 +278,16 @@ def _iterate_name_stages(
                 lambda host: (
                     host.cell_uuid is not None and canonicalize_uuid(host.cell_uuid) == cell
                 ),
-                f"the request names cell {cell}",
+                "other_cell",
+                cell,
             ),
         )
 
 
 def _reject_closed_cell(closed_cells: Mapping[str, str], host: HostState) -> Rejection | None:
-    reason = closed_cells.get(canonicalize_uuid(host.cell_uuid or ""))
-    return None if reason is None else Rejection(reason)
+    cell = canonicalize_uuid(host.cell_uuid or "")
+    reason = closed_cells.get(cell)
+    return None if reason is None else Rejection(reason, kind="closed_cell", values={"cell": cell})
 
 
 def _has_named_hosts(spec: RequestSpec) -> bool:
@@ -405,7 +406,7 @@ def run_request_filters(
                 applied=isinstance(outcome, RequestFilterResult | Rejection),
                 elapsed_ms=(perf_counter() - started) * 1000,
                 changes=outcome.changes if isinstance(outcome, RequestFilterResult) else {},
-                rejection=rejection.reason if rejection else None,
+                rejection=rejection,
                 reason=outcome.reason if isinstance(outcome, NotApplied) else None,
             )
         )
@@ -443,9 +444,11 @@ def check_result(spec: RequestSpec, outcome: object) -> None:
         if outcome.spec is not spec:
             _check_spec(spec, outcome.spec)
     elif isinstance(outcome, Rejection | NotApplied):
-        if not (isinstance(outcome.reason, str) and outcome.reason):
+        reason = outcome.text if isinstance(outcome, Rejection) else outcome.reason
+        has_values = isinstance(outcome, Rejection) and outcome.kind != OTHER
+        if not has_values and not (isinstance(reason, str) and reason):
             kind = type(outcome).__name__
-            raise TypeError(f"the reason of a {kind} must be a string, not {outcome.reason!r}")
+            raise TypeError(f"the reason of a {kind} must be a string, not {reason!r}")
     elif outcome is not None:
         actual = type(outcome).__name__
         raise TypeError(f"expected RequestFilterResult, Rejection or None, not {actual}")

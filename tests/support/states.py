@@ -11,6 +11,7 @@ from uuid import UUID
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Conf, Settings
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import Service
 from placement_sched.model.instance import HostInstance
@@ -132,4 +133,4 @@ def find_rejection(plugin: BaseHostFilter, host: HostState, spec: RequestSpec | 
     spec = spec or build_spec()
     rejection = plugin.rejection(host, spec)
     assert plugin.host_passes(host, spec) is (rejection is None)
-    return rejection and rejection.reason
+    return rejection and describe_rejection(rejection)

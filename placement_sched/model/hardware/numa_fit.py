@@ -268,7 +268,7 @@ def select_fitting_candidates(
     if devices is None or candidates is None:
         result = placements.find_first(devices, budget)
         return result if isinstance(result, Rejection) else None
-    rejection = Rejection("no allocation candidate remains")
+    rejection = _reject("no allocation candidate remains")
     fitting: list[_AllocationCandidate] = []
     for number, candidate in enumerate(candidates):
         if number and not budget.start_candidate():
@@ -304,8 +304,8 @@ def fit_to_host(
 
 
 def _note_incomplete_search(rejection: Rejection) -> Rejection:
-    reason = rejection.reason.removesuffix(_INCOMPLETE_SEARCH) + _INCOMPLETE_SEARCH
-    return replace(rejection, reason=reason)
+    text = rejection.text.removesuffix(_INCOMPLETE_SEARCH) + _INCOMPLETE_SEARCH
+    return replace(rejection, text=text)
 
 
 def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> numa.NUMATopology:
@@ -354,7 +354,7 @@ class _Row:
             by_reason.setdefault(result, []).append(cell.id)
         why = "; ".join(f"{_format_nodes(ids)}: {reason}" for reason, ids in by_reason.items())
         node = f"NUMA node {self.cell.id} of the instance"
-        return Rejection(f"{node} fits on no NUMA node of the host: {why}")
+        return _reject(f"{node} fits on no NUMA node of the host: {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,7 +393,7 @@ class _Placements:
             f"node {row.cell.id} only on {_format_nodes(self.cells[place].id for place in row)}"
             for row in self.rows
         )
-        return Rejection(f"the NUMA nodes of the instance do not fit all at once: {options}")
+        return _reject(f"the NUMA nodes of the instance do not fit all at once: {options}")
 
     def _list_fitted_cells(self, places: Sequence[int]) -> _Fitted:
         chosen = (row.get_result(place) for row, place in zip(self.rows, places, strict=True))
@@ -523,7 +523,7 @@ def reject_too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology
     """Build the rejection of a host with fewer NUMA nodes than requested."""
     requested, available = len(instance), len(host)
     has = f"the host has {available}" if available else "the host reports no NUMA topology"
-    return Rejection(
+    return _reject(
         f"{requested} NUMA node{'s' * (requested != 1)} requested, {has}", requested, available
     )
 
@@ -531,7 +531,7 @@ def reject_too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology
 def reject_far_devices(devices: Mapping[int, int], requested: int) -> Rejection:
     """Build the rejection of a host with devices far from fitting nodes."""
     locations = ", ".join(f"{count} at NUMA node {node}" for node, count in sorted(devices.items()))
-    return Rejection(
+    return _reject(
         f"{requested} PCI request{'s' * (requested != 1)} cannot be served near NUMA nodes with "
         f"enough capacity. Free devices: {locations or 'none at any node'}"
     )
@@ -546,9 +546,13 @@ def _reject_far_networks(host: Iterable[NUMACell], requested: numa.NetworkMetada
     if requested.tunneled:
         tunneled = _format_nodes(cell.id for cell in host if cell.network_metadata.tunneled)
         locations.append(f"tunnels at {tunneled}")
-    return Rejection(
+    return _reject(
         f"the NUMA nodes with enough capacity lack requested networks: {', '.join(locations)}"
     )
+
+
+def _reject(text: str, requested: int | None = None, actual: int | None = None) -> Rejection:
+    return Rejection(text, requested, actual, "numa_topology")
 
 
 def _format_nodes(ids: Iterable[int]) -> str:

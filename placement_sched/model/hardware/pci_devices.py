@@ -203,11 +203,13 @@ def count_devices(pools: Iterable[Mapping[str, Any]]) -> int:
     return sum(pool["count"] for pool in pools)
 
 
-def _build_rejection(demand: DeviceRequest, steps: Iterable[str], free: int) -> Rejection:
+def _build_rejection(demand: DeviceRequest, steps: Iterable[str], actual: int) -> Rejection:
     alias, port = demand.request.alias_name, demand.request.requester_id
     requester = f"port {port}" if alias is None else f"PCI alias {alias}"
     devices = f"{demand.count} device{'s' * (demand.count != 1)}"
-    return Rejection(f"{devices} for {requester} requested: {', '.join(steps)}", demand.count, free)
+    text = f"{devices} for {requester} requested: {', '.join(steps)}"
+    values = {"port": port} if alias is None else {"alias": alias}
+    return Rejection(text, demand.count, actual, "pci_device", values)
 
 
 def _use_devices(pools: Pools, count: int) -> Iterator[tuple[Pool, int]]:
@@ -429,7 +431,7 @@ class PciPools:
         ):
             if remaining is None:
                 rejection = find_shortage(pools, demand)
-                raise Conflict(rejection.reason if rejection else "PCI devices are lacking")
+                raise Conflict(rejection.text if rejection else "PCI devices are lacking")
             if self._plugin_pools is None:
                 self._remaining = remaining
             else:
@@ -445,17 +447,16 @@ class PciPools:
         if supported:
             return supported
         if not candidates:
-            return Rejection("no allocation candidate of the host remains")
+            return Rejection("no allocation candidate of the host remains", kind="pci_device")
         *_, (pools, demand, _) = self._serve_in_order(requests, candidates[0]["mappings"], None)
         rejection = find_shortage(pools, demand)
         if rejection is None:  # it was rejected above
             raise AssertionError("the devices suffice")
         if len(candidates) == 1:
             return rejection
-        reason = (
-            f"none of {len(candidates)} allocation candidates fits, the first: {rejection.reason}"
-        )
-        return Rejection(reason, rejection.requested, rejection.actual)
+        count = len(candidates)
+        text = f"none of {count} allocation candidates fits, the first: {rejection.text}"
+        return replace(rejection, text=text)
 
     def build_node_key(
         self, requests: Requests, provider_mapping: Mappings | None = None

@@ -40,7 +40,7 @@ __all__ = [
 ]
 __all__ += ["FilterResult", "Rejection", "RequestSpec", "all_filters"]
 #: Maximum number of names in the text and in the values of a change. A request may have a thousand.
-_MAX_NAMES_IN_TEXT, _MAX_NAMES_IN_VALUES = 10, 20
+MAX_NAMES_IN_TEXT, _MAX_NAMES_IN_VALUES = 10, 20
 LOG = log.getLogger(__name__)
 Number = TypeVar("Number", int, float)
 
@@ -202,13 +202,15 @@ def drop_hint(spec: RequestSpec, name: str) -> SuggestedChange:
 
 def shorten(names: Sequence[str]) -> str:
     """Join the first names for a message, with the number of further names."""
-    return shorten_names(names, _MAX_NAMES_IN_TEXT)
+    return shorten_names(names, MAX_NAMES_IN_TEXT)
 
 
-def list_values(key: str, names: Sequence[str]) -> Mapping[str, Any]:
+def list_values(
+    key: str, names: Sequence[str], limit: int = _MAX_NAMES_IN_VALUES
+) -> Mapping[str, Any]:
     """Map ``key`` to the first names, and ``more`` to the number of others."""
-    more = len(names) - _MAX_NAMES_IN_VALUES
-    return {key: list(names[:_MAX_NAMES_IN_VALUES]), **({"more": more} if more > 0 else {})}
+    more = len(names) - limit
+    return {key: list(names[:limit]), **({"more": more} if more > 0 else {})}
 
 
 def suggest_without_extra_specs(
@@ -283,21 +285,18 @@ class HostCapacity:
         """Return the largest whole amount that an instance can get."""
         return max(int(min(self.total, self.limit - self.used)), 0)
 
-    def find_rejection(self, amount: int, unit: str) -> Rejection | None:
+    def find_rejection(self, amount: int, resource_class: str, unit: str) -> Rejection | None:
         """Return the reason why the amount does not fit, or None if it does.
 
-        An instance never gets more than the total, even if the ratio would allow more.
+        An instance never gets more than the total, even if the ratio would allow more. All amounts
+        are in ``unit``, which may differ from the unit of the resource class.
         """
-        total, free = self.total, self.limit - self.used
-        if amount > total:
-            return Rejection(
-                f"{amount} {unit} requested, the host has {total} in all", amount, total
-            )
-        if free >= amount:
+        free = self.limit - self.used
+        if amount <= self.total and amount <= free:
             return None
-        # 12 digits hide rounding errors of floating point.
-        reason = f"{amount} {unit} requested, {free:.12g} free of {total} x {self.ratio:.12g}"
-        return Rejection(reason, amount, free)
+        values = {"resource_class": resource_class, "unit": unit, "free": free}
+        values |= {"capacity": self.limit, "total": self.total, "allocation_ratio": self.ratio}
+        return Rejection(kind="capacity", requested=amount, values=values)
 
 
 def get_reported_ratio(host_state: HostState, name: str, settings: Settings) -> float:

@@ -4,10 +4,16 @@
 from dataclasses import replace
 
 from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MAX_SERVER_PER_HOST
-from placement_sched.model.names import shorten_names
 from placement_sched.model.rejection import Rejection, SuggestedChange, SuggestedChanges
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.filters import BaseHostFilter, HostCheck, HostState, drop_hint
+from placement_sched.scheduler.filters import (
+    MAX_NAMES_IN_TEXT,
+    BaseHostFilter,
+    HostCheck,
+    HostState,
+    drop_hint,
+    list_values,
+)
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import count_members, list_hinted_instances
 
@@ -19,9 +25,6 @@ __all__ = (
     "ServerGroupAntiAffinityFilter",
     "SimpleCIDRAffinityFilter",
 )
-
-#: Maximum number of hosts or instances in a reason. A group may have thousands.
-_MAX_NAMES = 10
 
 
 class DifferentHostFilter(BaseHostFilter):
@@ -43,8 +46,8 @@ class DifferentHostFilter(BaseHostFilter):
             uuids = sorted(unwanted.intersection(host_state.instances))
             if not uuids:
                 return None
-            names = shorten_names(uuids, _MAX_NAMES)
-            return Rejection(f"different_host: the host has {names}", hinted, uuids)
+            values = list_values("instances", uuids, MAX_NAMES_IN_TEXT)
+            return Rejection(kind="different_host", values=values)
 
         return check_host
 
@@ -67,8 +70,8 @@ class SameHostFilter(BaseHostFilter):
         hinted, uuids = list_hinted_instances(spec_obj, "same_host")
         if not hinted:
             return None
-        reason = f"same_host: the host has none of {shorten_names(hinted, _MAX_NAMES)}"
-        rejection = Rejection(reason, hinted, ())
+        values = list_values("instances", hinted, MAX_NAMES_IN_TEXT)
+        rejection = Rejection(kind="same_host", values=values)
         return lambda host_state: rejection if uuids.isdisjoint(host_state.instances) else None
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
@@ -92,10 +95,9 @@ class ServerGroupAffinityFilter(BaseHostFilter):
             return None
         group_hosts = spec_obj.read_once(group.hosts, frozenset)
         hosts = spec_obj.read_once(group_hosts, sorted)
-        reason = f"the server group is on {shorten_names(hosts, _MAX_NAMES)}"
-        return lambda host_state: (
-            None if host_state.host in group_hosts else Rejection(reason, hosts, host_state.host)
-        )
+        values = list_values("hosts", hosts, MAX_NAMES_IN_TEXT)
+        rejection = Rejection(kind="affinity", values=values)
+        return lambda host_state: None if host_state.host in group_hosts else rejection
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the server group."""
@@ -133,8 +135,8 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
             count = count_members(host_state, spec_obj, group)
             if count < maximum or spec_obj.instance_uuid in host_state.instances:
                 return None
-            members = f"{count} member{'s' * (count != 1)} of the server group"
-            return Rejection(f"{members} here, {maximum} allowed", maximum, count)
+            values = {"members": count, "maximum": maximum}
+            return Rejection(kind="anti_affinity", values=values)
 
         return check_host
 

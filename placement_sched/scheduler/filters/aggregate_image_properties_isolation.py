@@ -81,8 +81,9 @@ def _check_properties(
     properties: Iterable[tuple[str, str]], host_state: HostState
 ) -> Rejection | None:
     for key, value, allowed in _iterate_rejected(properties, host_state):
-        reason = f"{key}: the image has {value}, the aggregates {', '.join(allowed)}"
-        return Rejection(reason, value, allowed)
+        return Rejection(
+            kind="aggregate_image_property", requested=value, actual=allowed, values={"key": key}
+        )
     return None
 
 

@@ -59,14 +59,13 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
 def _compare(specs: Iterable[_ExtraSpec], host_state: HostState) -> Rejection | None:
     for key, name, requirement in specs:
         values = sorted(collect_aggregate_values(host_state, name))
-        if not values:
-            return Rejection(
-                f"{key}: {requirement!r} requested, no aggregate of the host has it", requirement
-            )
         if not has_match(values, requirement):
-            names = ", ".join(values)
+            actual = values or None
             return Rejection(
-                f"{key}: {requirement!r} requested, {names} found", requirement, values
+                kind="aggregate_extra_spec",
+                requested=requirement,
+                actual=actual,
+                values={"key": key},
             )
     return None
 

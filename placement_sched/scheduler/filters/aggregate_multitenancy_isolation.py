@@ -4,7 +4,6 @@
 from dataclasses import replace
 
 from placement_sched.model.aggregates import TENANT_PREFIX, list_projects
-from placement_sched.model.names import shorten_names
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostCheck,
@@ -40,10 +39,8 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
             allowed = _collect_allowed_projects(host_state)
             if not allowed or project in allowed:
                 return None
-            names = sorted(allowed)
-            projects = shorten_names(names, _MAX_NAMES)
-            reason = f"requested by project {project}, the host is for {projects}"
-            return Rejection(reason, project, names)
+            values = list_values("projects", sorted(allowed), _MAX_NAMES)
+            return Rejection(kind="project", requested=project, values=values)
 
         return OncePerAggregates(check_host).get_value
 

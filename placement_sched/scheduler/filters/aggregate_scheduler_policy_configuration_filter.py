@@ -40,15 +40,11 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
             return None
 
         def check_host(host_state: HostState) -> Rejection | None:
-            policies = sorted(
-                {aggregate.policy for aggregate in host_state.aggregates if aggregate.policy}
-            )
-            if requested in (policies or [DEFAULT_POLICY]):
+            names = {aggregate.policy for aggregate in host_state.aggregates if aggregate.policy}
+            policies = sorted(names) or [DEFAULT_POLICY]
+            if requested in policies:
                 return None
-            names = ", ".join(policies) or DEFAULT_POLICY
-            return Rejection(
-                f"policy {requested} requested, the host has {names}", requested, policies
-            )
+            return Rejection(kind="scheduling_policy", requested=requested, actual=policies)
 
         return check_host
 

@@ -37,9 +37,9 @@ class AvailabilityZoneFilter(BaseHostFilter):
         host_zones = self._list_zones(host_state)
         if requested_zones & host_zones:
             return None
-        requested, actual = sorted(requested_zones), sorted(host_zones)
-        reason = f"zone {' or '.join(requested)} requested, the host is in {', '.join(actual)}"
-        return Rejection(reason, requested, actual)
+        return Rejection(
+            kind="availability_zone", requested=sorted(requested_zones), actual=sorted(host_zones)
+        )
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request for each zone of the host."""

@@ -87,12 +87,11 @@ def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rej
         if names and names != parent_path:  # many extra specs share a parent
             parent_path, parent = names, find_value(host_state, names)
         value = get_item(parent, last) if names else find_value(host_state, [last])
-        if value is None:
+        if value is None or not matches(str(value)):
+            actual = value if isinstance(value, str | int | float | None) else str(value)
             return Rejection(
-                f"{key}: {requirement!r} requested, the host has none", requested=requirement
+                kind="extra_spec", requested=requirement, actual=actual, values={"key": key}
             )
-        if not matches(str(value)):
-            return Rejection(f"{key}: {requirement!r} requested, {value} found", requirement, value)
     return None
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ComputeFilter: filter for hosts whose compute service is enabled and up."""
 
-from placement_sched.model.clock import format_duration
-from placement_sched.model.compute_node import describe_disabled, is_recently_seen
+from placement_sched.model.compute_node import is_recently_seen
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -32,22 +31,17 @@ class ComputeFilter(BaseHostFilter):
         def check_host(host_state: HostState) -> Rejection | None:
             service = host_state.service
             if service["disabled"]:
-                return _reject(describe_disabled(service.get("disabled_reason")), "is disabled")
+                values = {"disabled_reason": service.get("disabled_reason") or ""}
+                return Rejection(kind="disabled", values=values)
             last, forced_down = service.get("last_seen_up"), bool(service.get("forced_down"))
             if is_recently_seen(last, forced_down, now, down_time):
                 return None
             if forced_down:
-                return _reject("forced down", "is forced down")
+                return Rejection(kind="forced_down")
             if last is None:
-                return _reject("no heartbeat ever", "has never reported")
+                return Rejection(kind="never_reported")
             seconds = int((now - last).total_seconds())
-            return Rejection(
-                f"no heartbeat for {format_duration(seconds)}",
-                requested=down_time,
-                actual=seconds,
-                clause=f"its nova-compute last reported {format_duration(seconds)} ago",
-                plural_clause=f"their nova-compute last reported over {down_time} s ago",
-            )
+            return Rejection(kind="down", actual=seconds, values={"service_down_time": down_time})
 
         return check_host
 
@@ -67,12 +61,3 @@ class ComputeFilter(BaseHostFilter):
         yield SuggestedChange(
             next(iter(steps)), words, {"steps": list(steps)}, host={"service": after}
         )
-
-
-def _reject(reason: str, state: str) -> Rejection:
-    """Build the rejection of a host by the state of its service.
-
-    The rejection has texts for a single host and for several hosts.
-    """
-    text = f"nova-compute {state}"
-    return Rejection(reason, clause=f"its {text}", plural_clause=f"their {text}")

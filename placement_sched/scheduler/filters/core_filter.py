@@ -46,7 +46,7 @@ class CoreFilter(AllocationRatio, BaseHostFilter):
                 return None
             capacity = self._build_host_capacity(host_state)
             limits = {"vcpu": capacity.limit} if capacity.limit > 0 else {}
-            return capacity.find_rejection(spec_obj.vcpus, "VCPU") or Passed(limits)
+            return capacity.find_rejection(spec_obj.vcpus, "VCPU", "VCPU") or Passed(limits)
 
         return check_host
 

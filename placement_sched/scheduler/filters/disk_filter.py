@@ -39,7 +39,7 @@ class DiskFilter(AllocationRatio, BaseHostFilter):
 
         def check_host(host_state: HostState) -> FilterResult:
             capacity = self._build_host_capacity(host_state)
-            return capacity.find_rejection(requested, "MB of disk") or Passed(
+            return capacity.find_rejection(requested, "DISK_GB", "MB") or Passed(
                 {"disk_gb": capacity.limit / 1024}
             )
 

@@ -56,13 +56,20 @@ class FailoverCapacityFilter(BaseHostFilter):
             return None
         if spec_obj.num_instances <= allowance.at_most:
             return None
-        reason = (
-            f"the failover capacity allows at most {allowance.at_most} more of flavor "
-            f"{allowance.flavor}: with {allowance.at_most + 1}, {allowance.stuck} or more "
-            f"instances find no place if {result.noun} {allowance.domain} fails (computed "
-            f"{result.compute_age(self.now()):.0f} s ago)"
+        values = {
+            "flavor": allowance.flavor,
+            "too_many": allowance.at_most + 1,
+            "stuck": allowance.stuck,
+            "domain_type": result.noun,
+            "domain": allowance.domain,
+            "age_s": round(result.compute_age(self.now())),
+        }
+        rejection = Rejection(
+            kind="failover_capacity",
+            requested=spec_obj.num_instances,
+            actual=allowance.at_most,
+            values=values,
         )
-        rejection = Rejection(reason, spec_obj.num_instances, allowance.at_most)
         return lambda _host_state: rejection
 
     def _log_flavor(self, name: str | None) -> None:

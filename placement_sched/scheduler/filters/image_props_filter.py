@@ -62,11 +62,9 @@ class ImagePropertiesFilter(BaseHostFilter):
         def check_host(host_state: HostState) -> Rejection | None:
             supported = host_state.supported_instances or ()
             if not _supports(supported, required):
-                actual = [tuple(combination) for combination in supported]
-                names = ", ".join(map(_join, actual)) or "nothing"
-                return Rejection(
-                    f"{_join(requested)} requested, {names} supported", requested, actual
-                )
+                actual = ", ".join(map(_join, supported)) or "nothing"
+                text = f"{_join(requested)} requested, {actual} supported"
+                return Rejection(text, list(requested), [*supported], "image_property")
             rejection = _check_version(version, host_state) if version else None
             return rejection or (_check_address_bits(bits, host_state) if bits else None)
 
@@ -103,17 +101,15 @@ def _check_version(predicate: str, host_state: HostState) -> Rejection | None:
     version = convert_version_to_str(host_state.hypervisor_version)
     if VersionPredicate(predicate).satisfied_by(version):
         return None
-    return Rejection(
-        f"hypervisor version {predicate} requested, {version} found", predicate, version
-    )
+    return Rejection(kind="hypervisor_version", requested=predicate, actual=version)
 
 
 def _check_address_bits(bits: int, host_state: HostState) -> Rejection | None:
     actual = find_value(host_state, ADDRESS_BITS)
     if not isinstance(actual, int) or actual >= bits:
         return None
-    return Rejection(f"{bits} bits of physical addresses requested, {actual} found", bits, actual)
+    return Rejection(kind="address_bits", requested=bits, actual=actual)
 
 
-def _join(combination: tuple[str | None, ...]) -> str:
+def _join(combination: Sequence[str | None]) -> str:
     return "/".join(part or "any" for part in combination)

@@ -29,7 +29,7 @@ class IoOpsFilter(InstanceMaximum, BaseHostFilter):
 
     maximum_option = "max_io_ops_per_host"
     counted = "num_io_ops"
-    texts = ("busy with disks", " that are busy with disks")
+    kind, counted_words = "max_io_ops", " that are busy with disks"
 
 
 class AggregateIoOpsFilter(InstanceMaximumOfAggregates, IoOpsFilter):

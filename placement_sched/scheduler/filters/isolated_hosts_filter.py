@@ -51,10 +51,9 @@ class IsolatedHostsFilter(BaseHostFilter):
         def check_host(host_state: HostState) -> Rejection | None:
             is_isolated_host = host_state.host in isolated_hosts
             if is_isolated_image and not is_isolated_host:
-                return Rejection(f"image {image} is isolated, the host is not", image)
+                return Rejection(kind="isolated_image", requested=image)
             if is_isolated_host and not is_isolated_image and restricts:
-                requested = f"image {image}" if image else "a request without image"
-                return Rejection(f"the host is isolated, {requested} is not", image)
+                return Rejection(kind="isolated_host", requested=image)
             return None
 
         return check_host

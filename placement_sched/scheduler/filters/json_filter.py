@@ -55,10 +55,9 @@ class JsonFilter(BaseHostFilter):
         if any(result) if isinstance(result, list) else result:
             return None
         names = sorted(set(_list_variables(query)))
-        values = {name: _read_attribute(host_state, name) for name in names}
-        texts = ", ".join(f"{name} is {_format_value(value)}" for name, value in values.items())
+        attributes = {name: _format_value(_read_attribute(host_state, name)) for name in names}
         text = orjson.dumps(query).decode()
-        return Rejection(f"{text} does not hold: {texts}".rstrip(": "), text, values)
+        return Rejection(kind="query", requested=text, values={"attributes": attributes})
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``query``."""
@@ -147,9 +146,11 @@ def _read_attribute(host_state: HostState, variable: str) -> Any:
     return value
 
 
-def _format_value(value: Any) -> str:
-    """Format a value for a reason, or only the type of an object."""
-    is_plain = value is None or isinstance(value, str | int | float | list | tuple | dict)
+def _format_value(value: Any) -> str | float | None:
+    """Return a number, the text of another value, or the type of an object."""
+    if value is None or isinstance(value, int | float):
+        return value
+    is_plain = isinstance(value, str | list | tuple | dict)
     return repr(value) if is_plain else f"a {type(value).__name__}"
 
 

@@ -3,6 +3,7 @@
 
 from placement_sched.config.options.scheduler import parse_weight_setting
 from placement_sched.scheduler.filters import (
+    MAX_NAMES_IN_TEXT,
     BaseHostFilter,
     HostState,
     Rejection,
@@ -33,8 +34,8 @@ class MetricsFilter(BaseHostFilter):
         missing = [name for name in self._names if name not in reported]
         if not missing:
             return None
-        reason = f"metrics not reported: {shorten(missing)}"
-        return Rejection(reason, self._names, sorted(reported))
+        values = list_values("metrics", missing, MAX_NAMES_IN_TEXT)
+        return Rejection(kind="missing_metrics", values=values)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest that the host report the missing metrics."""

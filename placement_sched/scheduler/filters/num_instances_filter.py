@@ -22,12 +22,14 @@ class InstanceMaximum:
     """Mixin of host filters that reject hosts at a maximum of instances.
 
     ``maximum_option`` is an option of ``[filter_scheduler]``, ``counted`` an attribute of host
-    states. ``texts`` follow "<number> instances" in a reason, and in a suggested change.
+    states. ``kind`` is the kind of the rejections, and ``counted_words`` follow "the instances" in
+    a suggested change.
     """
 
     maximum_option: ClassVar[str]
     counted: ClassVar[str]
-    texts: ClassVar[tuple[str, str]]
+    kind: ClassVar[str]
+    counted_words: ClassVar[str] = ""
     settings: Any
 
     def get_maximum(self, host_state: HostState) -> int:
@@ -39,16 +41,15 @@ class InstanceMaximum:
         count, maximum = getattr(host_state, self.counted), self.get_maximum(host_state)
         if count < maximum:
             return None
-        return Rejection(
-            f"{count} instances {self.texts[0]}, the maximum is {maximum}", maximum, count
-        )
+        values = {"option": self.maximum_option, "maximum": maximum}
+        return Rejection(kind=self.kind, actual=count, values=values)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest fewer instances on the host, and a larger maximum."""
         count, maximum = getattr(host_state, self.counted), self.get_maximum(host_state)
         if maximum:
             surplus = count - maximum + 1
-            words = f"wait for or move away {surplus} of the instances{self.texts[1]}"
+            words = f"wait for or move away {surplus} of the instances{self.counted_words}"
             after = {self.counted: maximum - 1}
             yield SuggestedChange("remove_instances", words, {"instances": surplus}, host=after)
         yield self.suggest_maximum(host_state, count + 1)
@@ -99,7 +100,7 @@ class NumInstancesFilter(InstanceMaximum, BaseHostFilter):
 
     maximum_option = "max_instances_per_host"
     counted = "num_instances"
-    texts = ("there", "")
+    kind = "max_instances"
 
 
 class AggregateNumInstancesFilter(InstanceMaximumOfAggregates, NumInstancesFilter):

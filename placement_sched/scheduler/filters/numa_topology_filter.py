@@ -72,7 +72,7 @@ class NUMATopologyFilter(BaseHostFilter):
             topology = host_state.numa_topology
             if needs_threads and topology and not topology.has_threads:
                 reason = "thread policy require requested, no core of the host has several threads"
-                return Rejection(reason)
+                return Rejection(reason, kind="numa_topology")
             if not requested:
                 return None
             limits = self._build_limits(host_state, spec_obj)

@@ -41,7 +41,8 @@ class PciPassthroughFilter(BaseHostFilter):
             pools = host_state.pci_stats
             if pools is None:
                 count = sum(request.count for request in requests)
-                return Rejection(f"{count} PCI devices requested, the host reports none", count)
+                text = f"{count} PCI devices requested, the host reports none"
+                return Rejection(text, count, 0, "pci_device")
             candidates = pools.select_candidates(requests, host_state.allocation_candidates)
             return (
                 candidates if isinstance(candidates, Rejection) else Passed(candidates=candidates)

@@ -37,7 +37,7 @@ class RamFilter(AllocationRatio, BaseHostFilter):
 
         def check_host(host_state: HostState) -> FilterResult:
             capacity = self._build_host_capacity(host_state)
-            return capacity.find_rejection(spec_obj.memory_mb, "MB") or Passed(
+            return capacity.find_rejection(spec_obj.memory_mb, "MEMORY_MB", "MB") or Passed(
                 {"memory_mb": capacity.limit}
             )
 

@@ -32,7 +32,7 @@ class RetryFilter(BaseHostFilter):
         if not tried:
             return None
         nodes = spec_obj.read_once(tried, _collect_node_names)
-        rejection = Rejection(f"already tried ({len(tried)} hosts so far)")
+        rejection = Rejection(kind="retry", values={"hosts": len(tried)})
         return lambda host: rejection if (host.host, host.nodename) in nodes else None
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:

@@ -39,10 +39,7 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
         subnet, address = _find_requested_subnet(spec_obj), host_state.host_ip
         if subnet is None or (address and ip_address(address) in subnet):
             return None
-        actual = f"{address} found" if address else "the host reports none"
-        return Rejection(
-            f"an address in {subnet} requested, {actual}", str(subnet), address or None
-        )
+        return Rejection(kind="subnet", requested=str(subnet), actual=address or None)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the hint ``build_near_host_ip``."""

@@ -65,24 +65,24 @@ class TrustedFilter(BaseHostFilter):
         if not requested_trust:
             return None
         if self._attested is None:
-            trust, cause = "unknown", ": [trusted_computing] attestation_server is not set"
+            trust = "unknown"
+            cause = {"failure": "[trusted_computing] attestation_server is not set"}
         else:
             attested = self._attested.get_levels([host_state.nodename])[host_state.nodename]
-            trust, cause = attested.level.trust, _describe_cause(attested)
+            trust, cause = attested.level.trust, _find_cause(attested)
         if trust == requested_trust:
             return None
-        return Rejection(
-            f"{requested_trust} requested, the host is {trust}{cause}", requested_trust, trust
-        )
+        kind = "trust_level" if "since" in cause else "not_attested"
+        return Rejection(kind=kind, requested=requested_trust, actual=trust, values=cause)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the extra spec ``trust:trusted_host``."""
         yield suggest_without_extra_specs(spec_obj, [_KEY], "have the host attested at that level")
 
 
-def _describe_cause(attested: AttestedLevel) -> str:
+def _find_cause(attested: AttestedLevel) -> dict[str, str]:
     if attested.failure is not None:
-        return f": {attested.failure}"
+        return {"failure": attested.failure}
     if attested.level.since is None:
-        return ": the attestation service does not know it"
-    return f" since {attested.level.since:%Y-%m-%dT%H:%M:%SZ}"
+        return {"failure": "the attestation service does not know it"}
+    return {"since": f"{attested.level.since:%Y-%m-%dT%H:%M:%SZ}"}

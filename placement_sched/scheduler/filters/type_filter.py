@@ -35,8 +35,7 @@ class TypeAffinityFilter(BaseHostFilter):
         )
         if not names:
             return None
-        reason = f"flavor {requested.name} requested, the host has instances of {', '.join(names)}"
-        return Rejection(reason, requested.name, names)
+        return Rejection(kind="other_flavors", requested=requested.name, actual=names)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest moving the instances of other flavors away from the host."""
@@ -73,8 +72,7 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
         requested = spec_obj.flavor.name
         if not names or requested in names:
             return None
-        reason = f"flavor {requested} requested, the host is for {', '.join(names)}"
-        return Rejection(reason, requested, names)
+        return Rejection(kind="aggregate_flavors", requested=requested, actual=names)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request with a flavor that the host's aggregates allow."""

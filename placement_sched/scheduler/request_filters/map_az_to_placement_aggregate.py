@@ -60,10 +60,12 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
             for name in sorted(requested_zones)[:MAX_COMPARED_NAMES]
             for near in find_nearest(name, existing)
         ]
-        names = ", ".join([*sorted(existing)[:_MAX_NAMES], *["..."] * (len(existing) > _MAX_NAMES)])
-        reason = f"no aggregate has the availability zone {requested!r} (zones: {names})"
+        zones = sorted(existing)[:_MAX_NAMES]
+        names = ", ".join([*zones, *["..."] * (len(existing) > _MAX_NAMES)])
+        text = f"no aggregate has the availability zone {requested!r} (zones: {names})"
         hint = suggest_names("zone", nearby[:1]) if nearby or len(existing) > _MAX_NAMES else ""
-        return Rejection(f"{reason}{hint}", requested=requested)
+        values = {"zones": zones, "similar_names": nearby[:1]}
+        return Rejection(f"{text}{hint}", requested, kind="unknown_zone", values=values)
 
 
 def _has_named_targets(spec: RequestSpec) -> bool:

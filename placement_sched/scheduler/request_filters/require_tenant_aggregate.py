@@ -50,5 +50,5 @@ class RequireTenantAggregate(BaseRequestFilter):
         if uuids:
             return require_aggregates(spec, uuids)
         if self.settings.scheduler.placement_aggregate_required_for_tenants:
-            return Rejection(f"no aggregate is tagged with project {project!r}", requested=project)
+            return Rejection(kind="no_project_aggregate", requested=project)
         return RequestFilterResult(spec)

@@ -45,7 +45,6 @@ class RequiredAggregatesByTrait(BaseRequestFilter):
         for trait, tagged_uuids in tagged.items():
             offered[trait] = uuids = [uuid for uuid in tagged_uuids if uuid not in forbidden]
             if not uuids:
-                reason = f"every aggregate with trait:{trait}=required is forbidden to the request"
-                return Rejection(reason, requested=trait)
+                return Rejection(kind="no_allowed_aggregate", values={"traits": [trait]})
             spec = require_aggregates(spec, uuids).spec
         return RequestFilterResult(spec, {"aggregates_by_trait": offered}) if offered else None

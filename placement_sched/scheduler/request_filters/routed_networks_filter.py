@@ -44,10 +44,7 @@ class RoutedNetworksFilter(BaseRequestFilter):
         networks = [network for network in spec.requested_networks if not network.is_open]
         unresolved = next((network for network in networks if network.segments is None), None)
         if unresolved is not None:
-            return Rejection(
-                f"the segments of {unresolved.label} are not known: set [neutron] auth_type, or "
-                "give them in requested_networks"
-            )
+            return Rejection(kind="unknown_segments", values={"network": unresolved.label})
         routed = [network for network in networks if network.segments]
         if not routed:
             return None
@@ -57,7 +54,8 @@ class RoutedNetworksFilter(BaseRequestFilter):
         for network in routed:
             lost = next((uuid for uuid in network.segments or () if not joined.get(uuid)), None)
             if lost is not None:
-                return Rejection(f"{network.label}: its segment {lost} is in no aggregate", lost)
+                values = {"network": network.label, "segment": lost}
+                return Rejection(kind="no_segment_aggregate", values=values)
         # A set of alternatives per network: a host must be in an aggregate of each set.
         choices = ({agg for uuid in net.segments or () for agg in joined[uuid]} for net in routed)
         sets = dict.fromkeys(tuple(sorted(aggregates)) for aggregates in choices)
