@@ -7,6 +7,7 @@ Members of a server group by failure domain.
 import pytest
 
 from placement_sched.errors import Invalid
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
 from placement_sched.model.preferences import (
@@ -160,7 +161,7 @@ def build_spread(max_skew=1, **members):
 
 def find_spread_rejection(spread, host, instance="new"):
     rejection = spread.find_rejection(host, instance, spread.find_emptiest_domain())
-    return rejection and rejection.reason
+    return rejection and describe_rejection(rejection)
 
 
 def test_server_group_members_are_counted_by_failure_domain():

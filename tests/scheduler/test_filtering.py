@@ -66,7 +66,7 @@ def test_each_filter_gets_the_hosts_that_passed_the_previous_filter():
     assert list_host_names(run) == ["cn3"]
     first, second = run.reports
     assert (first.name, first.before, first.after) == ("ReasonGivingFilter", 3, 2)
-    assert first.rejected == (Rejected("cn2", "cn2", "cn2 is not liked"),)
+    assert first.rejected == (Rejected("cn2", "cn2", Rejection("cn2 is not liked")),)
     assert (second.name, second.before, second.after) == ("HostPassesFilter", 2, 1)
     assert second.rejected == (Rejected("cn1", "cn1", "rejected by HostPassesFilter"),)
     run = run_filters([], HOSTS, DEFAULT_SPEC)
@@ -128,7 +128,7 @@ class TruthyResultFilter(BaseHostFilter):
 def test_host_filters_may_decide_by_any_interface_of_nova(kind):
     run = run_filters([kind()], HOSTS, DEFAULT_SPEC)
     assert list_host_names(run) == ["cn1"]
-    reasons = {rejection.reason for rejection in run.reports[0].rejected}
+    reasons = {each.rejection.text for each in run.reports[0].rejected}
     assert reasons == {f"rejected by {kind.__name__}"}
 
 
@@ -139,7 +139,7 @@ def test_host_passes_method_added_by_a_subclass_rejects_hosts():
 
     run = run_filters([StricterHostPassesFilter()], HOSTS, DEFAULT_SPEC)
     assert list_host_names(run) == ["cn1"]
-    reasons = [rejection.reason for rejection in run.reports[0].rejected]
+    reasons = [each.rejection.text for each in run.reports[0].rejected]
     assert reasons == ["cn2 is not liked", "rejected by StricterHostPassesFilter"]
 
 
@@ -157,9 +157,9 @@ def test_function_returned_by_prepare_decides_on_every_host():
     spec = build_spec(scheduler_hints={"not": ["cn2"]})
     run = run_filters([HintedHostFilter()], HOSTS, spec)
     assert list_host_names(run) == ["cn1", "cn3"]
-    assert [rejection.reason for rejection in run.reports[0].rejected] == ["not liked"]
+    assert [each.rejection.text for each in run.reports[0].rejected] == ["not liked"]
     assert not HintedHostFilter().host_passes(HOSTS[1], spec)
-    assert HintedHostFilter().rejection(HOSTS[1], spec).reason == "not liked"
+    assert HintedHostFilter().rejection(HOSTS[1], spec).text == "not liked"
     assert list_host_names(run_filters([HintedHostFilter()], HOSTS, DEFAULT_SPEC)) == [
         "cn1",
         "cn2",
@@ -179,7 +179,7 @@ def test_methods_overridden_by_a_subclass_run_instead_of_prepare():
 
     named = build_spec(scheduler_hints={"not": ["cn2"]})
     run = run_filters([FilterWithRejectionMethod()], HOSTS, named)
-    reasons = [rejection.reason for rejection in run.reports[0].rejected]
+    reasons = [each.rejection.text for each in run.reports[0].rejected]
     assert reasons == ["nobody is good enough", "not liked", "nobody is good enough"]
     assert list_host_names(run_filters([FilterWithHostPassesMethod()], HOSTS, named)) == ["cn3"]
 
@@ -323,6 +323,7 @@ def build_result_with_destination(**changes):
     [
         None,
         Rejection("no"),
+        Rejection(kind="no_project_aggregate", requested="p1"),
         RequestFilterResult(CONSTRAINED_SPEC),
         RequestFilterResult(CONSTRAINED_SPEC, {"found": ["x"], "how": {"many": 2}}),
         require_traits(CONSTRAINED_SPEC, "CUSTOM_C"),
@@ -330,7 +331,7 @@ def build_result_with_destination(**changes):
         require_aggregates(CONSTRAINED_SPEC, AGGREGATE_UUIDS),
         forbid_aggregates(CONSTRAINED_SPEC, AGGREGATE_UUIDS),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_request_filter_may_return_a_narrower_request_a_rejection_or_none(outcome):
     check_result(CONSTRAINED_SPEC, outcome)

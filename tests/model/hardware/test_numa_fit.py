@@ -51,7 +51,7 @@ TWO_CELLS = build_instance_topology(
 
 
 def list_cell_ids_or_reason(found):
-    return found.reason if isinstance(found, Rejection) else [cell.id for cell in found]
+    return found.text if isinstance(found, Rejection) else [cell.id for cell in found]
 
 
 NO_FITTING_NODE_REASON = (
@@ -333,8 +333,8 @@ def test_numa_rejections_have_requested_and_free_amounts():
         build_host_topology(build_cell()),
         build_instance_topology(build_instance_cell(0), build_instance_cell(1)),
     )
-    assert (rejection.requested, rejection.actual) == (2, 1)
-    assert reject_far_devices({}, 2).reason == (
+    assert rejection.as_json() == {"kind": "numa_topology", "requested": 2, "actual": 1}
+    assert reject_far_devices({}, 2).text == (
         "2 PCI requests cannot be served near NUMA nodes with enough capacity. Free devices: none "
         "at any node"
     )

@@ -300,7 +300,7 @@ def test_request_for_zero_pci_devices_needs_a_matching_pool():
 def test_rejection_has_requested_and_free_pci_devices(pools, requested, free, reason):
     demand = DeviceRequest(requested, Counter(), frozenset({0, 1}), {})
     rejection = find_shortage(PciPools.from_report(pools).current_pools, demand)
-    assert rejection.reason == reason
+    assert rejection.text == reason
     assert (rejection.requested, rejection.actual) == (requested.count, free)
 
 

@@ -3,6 +3,7 @@
 
 import pytest
 
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.scheduler.filters.aggregate_scheduler_policy_configuration_filter import (
     AggregateSchedulerPolicyConfigurationFilter,
 )
@@ -44,5 +45,5 @@ def test_hosts_of_other_policies_are_rejected(hint, metadata, reason):
     spec = build_spec(scheduler_hints={} if hint is None else {"sched_policy": hint})
     plugin = AggregateSchedulerPolicyConfigurationFilter()
     rejection = plugin.rejection(host, spec)
-    assert (rejection and rejection.reason) == reason
+    assert (rejection and describe_rejection(rejection)) == reason
     assert plugin.host_passes(host, spec) == (reason is None)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of requests that host filters suggest."""
 
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.scheduler.filters import (
     drop_hint,
     drop_properties,
@@ -15,8 +16,8 @@ def test_rejection_reason_and_suggested_change_list_only_the_first_missing_metri
     settings = build_settings(metrics__weight_setting=[f"{name}=1" for name in names])
     plugin = MetricsFilter.with_settings(settings)
     first = f"{', '.join(names[:10])} and 20 more"
-    reason = plugin.rejection(build_host_state(), build_spec()).reason
-    assert reason == f"metrics not reported: {first}"
+    rejection = plugin.rejection(build_host_state(), build_spec())
+    assert describe_rejection(rejection) == f"metrics not reported: {first}"
     (change,) = plugin.suggested_changes(build_host_state(), build_spec())
     assert change.words == f"make the host report {first}"
     assert change.values == {"metrics": names[:20], "more": 10}

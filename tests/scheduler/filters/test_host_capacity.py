@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.scheduler.filters import (
     HostCapacity,
     find_aggregate_minimum,
@@ -55,10 +56,22 @@ CPU_RATIO_OPTION = "cpu_allocation_ratio"
     ],
 )
 def test_amount_beyond_the_total_times_the_ratio_is_rejected(capacity, amount, reason):
-    rejection = capacity.find_rejection(amount, "GB")
-    assert (rejection and rejection.reason) == reason
-    rejection = HostCapacity(8, 9, 2.0).find_rejection(8, "GB")
-    assert (rejection.requested, rejection.actual) == (8, 7.0)
+    rejection = capacity.find_rejection(amount, "MEMORY_MB", "GB")
+    assert (rejection and describe_rejection(rejection)) == reason
+
+
+def test_rejection_by_capacity_has_the_amounts_of_the_resource_class():
+    rejection = HostCapacity(8, 9, 2.0).find_rejection(8, "DISK_GB", "MB")
+    assert rejection.as_json() == {
+        "kind": "capacity",
+        "resource_class": "DISK_GB",
+        "unit": "MB",
+        "requested": 8,
+        "free": 7.0,
+        "capacity": 16.0,
+        "total": 8,
+        "allocation_ratio": 2.0,
+    }
 
 
 @pytest.mark.parametrize(

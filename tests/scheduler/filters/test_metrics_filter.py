@@ -6,6 +6,7 @@ import logging
 import pytest
 
 from placement_sched.model.compute_node import Metric
+from placement_sched.model.rejection import Rejection
 from placement_sched.scheduler.filters.metrics_filter import MetricsFilter
 from placement_sched.scheduler.host_state import HostState
 from tests.support.states import build_host_state, build_settings, build_spec, find_rejection
@@ -45,8 +46,8 @@ def test_host_with_a_metric_by_numa_node_passes_but_host_without_metrics_does_no
     )
     by_node = Metric(name="numa.membw.max", numa_membw_values={"0": 10})
     assert plugin.host_passes(build_host_state(metrics=(by_node,)), build_spec())
-    reason = plugin.rejection(HostState("cn1", "cn1"), build_spec()).reason
-    assert reason == "metrics not reported: numa.membw.max"
+    rejection = plugin.rejection(HostState("cn1", "cn1"), build_spec())
+    assert rejection == Rejection(kind="missing_metrics", values={"metrics": ["numa.membw.max"]})
 
 
 def test_invalid_element_of_weight_setting_is_ignored_and_logged(caplog):

@@ -154,7 +154,7 @@ def test_candidates_with_devices_at_unchosen_numa_nodes_are_removed():
         )
         is None
     )
-    assert NUMATopologyFilter().rejection(host, request).reason == (
+    assert NUMATopologyFilter().rejection(host, request).text == (
         "1 PCI request cannot be served near NUMA nodes with enough capacity. "
         "Free devices: 1 at NUMA node 0, 1 at NUMA node 1"
     )

@@ -38,7 +38,7 @@ def build_device_request(*counts, **fields):
 
 def find_filter_rejection(state, request_spec):
     result = PciPassthroughFilter().rejection(state, request_spec)
-    return result and result.reason
+    return result and result.text
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,12 @@ def test_rejection_has_the_numbers_of_requested_and_free_devices():
     rejection = PciPassthroughFilter().rejection(
         build_pci_host([build_pci_pool(1)], CANDIDATE_OF_ROOT_PROVIDER), build_device_request(2)
     )
-    assert (rejection.requested, rejection.actual) == (2, 1)
+    assert rejection.as_json() == {
+        "kind": "pci_device",
+        "alias": "nic-0",
+        "requested": 2,
+        "actual": 1,
+    }
     assert (
         find_filter_rejection(
             build_pci_host([build_pci_pool(1)], CANDIDATE_OF_ROOT_PROVIDER),

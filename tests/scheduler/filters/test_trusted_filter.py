@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from placement_sched.errors import Invalid
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters.trusted_filter import TrustedFilter
 from placement_sched.scheduler.live_settings import with_overrides
@@ -109,7 +110,8 @@ def test_rejection_reason_names_the_requested_and_the_actual_trust_level(
 ):
     plugin = make_trusted_filter(attestation_service)
     host = build_host_state("any", node)
-    assert plugin.rejection(host, build_request_with_trust_level(expected)).reason == reason
+    rejection = plugin.rejection(host, build_request_with_trust_level(expected))
+    assert describe_rejection(rejection) == reason
     assert not plugin.host_passes(host, build_request_with_trust_level(expected))
 
 
@@ -134,9 +136,10 @@ def test_trust_level_of_every_host_is_unknown_if_the_service_fails(attestation_s
     assert find_passing_hosts(plugin, level, *names) == (names if level == "unknown" else [])
     assert len(attestation_service.seen) == 1
     if level != "unknown":
-        assert plugin.rejection(
+        rejection = plugin.rejection(
             build_host_state("any", "cn0"), build_request_with_trust_level(level)
-        ).reason == (
+        )
+        assert describe_rejection(rejection) == (
             f"{level} requested, the host is unknown: {attestation_service.url} answered "
             "500 Internal Server Error to POST /PollHosts"
         )
@@ -146,9 +149,10 @@ def test_trust_level_of_every_host_is_unknown_without_a_server():
     plugin = TrustedFilter.with_settings(build_settings())
     assert find_passing_hosts(plugin, "trusted", "good") == []
     assert find_passing_hosts(plugin, "unknown", "good") == ["good"]
-    assert plugin.rejection(
+    rejection = plugin.rejection(
         build_host_state("any", "good"), build_request_with_trust_level("trusted")
-    ).reason == (
+    )
+    assert describe_rejection(rejection) == (
         "trusted requested, the host is unknown: [trusted_computing] attestation_server is not set"
     )
 

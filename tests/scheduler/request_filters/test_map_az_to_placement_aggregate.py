@@ -63,7 +63,8 @@ def test_request_without_a_zone_does_not_change(zone):
 def test_unknown_zone_is_rejected_with_its_name(zone):
     outcome = apply_filter(zone)
     assert isinstance(outcome, Rejection)
-    assert repr(zone) in outcome.reason
+    assert (outcome.kind, outcome.requested) == ("unknown_zone", zone)
+    assert repr(zone) in outcome.text
 
 
 def test_default_zone_forbids_the_aggregates_of_other_zones():
@@ -171,8 +172,8 @@ def test_availability_zone_with_more_parts_than_host_and_node_is_400(cloud):
 
 
 def test_funnel_names_an_unknown_zone_and_suggests_a_similar_one(cloud):
-    hints = {"mars": "", "az9": ". Did you mean 'az1'?", "AZ2": ". Did you mean 'az2'?"}
-    for zone, hint in hints.items():
+    for zone, similar in {"mars": [], "az9": ["az1"], "AZ2": ["az2"]}.items():
+        hint = f". Did you mean {similar[0]!r}?" if similar else ""
         response = explain_request(cloud, make_spec(availability_zone=zone))
         assert response.hosts == []
         reason = response.get_request_filter_report("map_az_to_placement_aggregate")["rejection"]
@@ -182,4 +183,9 @@ def test_funnel_names_an_unknown_zone_and_suggests_a_similar_one(cloud):
             "stage": "request_filters",
             "name": "map_az_to_placement_aggregate",
             "reason": f"map_az_to_placement_aggregate rejected the request: {reason}",
+            "filter": "map_az_to_placement_aggregate",
+            "kind": "unknown_zone",
+            "requested": zone,
+            "zones": ["az1", "az2", "nova"],
+            "similar_names": similar,
         }

@@ -64,7 +64,7 @@ def test_project_without_an_aggregate_is_rejected_if_the_option_requires_an_aggr
     rejection = run_request_filter(
         RequireTenantAggregate, request, world, **{AGGREGATE_REQUIRED_OPTION: True}
     )
-    assert rejection == Rejection("no aggregate is tagged with project 'p9'", requested="p9")
+    assert rejection == Rejection(kind="no_project_aggregate", requested="p9")
     request = build_spec(project_id="p1")
     outcome = run_request_filter(
         RequireTenantAggregate, request, world, **{AGGREGATE_REQUIRED_OPTION: True}

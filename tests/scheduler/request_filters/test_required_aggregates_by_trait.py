@@ -101,10 +101,7 @@ def test_request_that_forbids_all_aggregates_of_a_trait_is_rejected():
     )
     assert run_request_filter(
         RequiredAggregatesByTrait, request, FakeCloud.with_metadata(TRAIT_A)
-    ) == Rejection(
-        "every aggregate with trait:CUSTOM_A=required is forbidden to the request",
-        requested="CUSTOM_A",
-    )
+    ) == Rejection(kind="no_allowed_aggregate", values={"traits": ["CUSTOM_A"]})
 
 
 def test_required_aggregates_filter_runs_last_and_only_with_the_option_value_require():

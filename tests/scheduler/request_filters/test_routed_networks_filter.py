@@ -117,7 +117,8 @@ def test_aggregates_of_all_segments_are_read_at_once():
 )
 def test_segment_without_an_aggregate_rejects_the_request(networks, about):
     outcome = apply_filter(*networks)
-    assert outcome == Rejection(f"{about}: its segment {SEGMENT_4} is in no aggregate", SEGMENT_4)
+    values = {"network": about, "segment": SEGMENT_4}
+    assert outcome == Rejection(kind="no_segment_aggregate", values=values)
 
 
 @pytest.mark.parametrize(
@@ -130,12 +131,7 @@ def test_segment_without_an_aggregate_rejects_the_request(networks, about):
     ],
 )
 def test_unknown_segments_reject_the_request(networks, about):
-    rejection = apply_filter(*networks)
-    assert isinstance(rejection, Rejection)
-    assert rejection.reason == (
-        f"the segments of {about} are not known: set [neutron] auth_type, or give them in "
-        "requested_networks"
-    )
+    assert apply_filter(*networks) == Rejection(kind="unknown_segments", values={"network": about})
 
 
 def test_requested_network_has_the_attribute_names_of_nova():

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences of the kinds of rejections by filters."""
+
+import pytest
+
+from placement_sched.explain.phrases import (
+    KINDS,
+    build_group_key,
+    build_reason,
+    describe_rejection,
+    describe_stage,
+    format_clause,
+    format_reason,
+    merge_reasons,
+)
+from placement_sched.model.rejection import Rejection
+
+HOST_AMOUNTS = {"unit": "MB", "capacity": 1500.0, "total": 1000, "allocation_ratio": 1.5}
+FAILOVER_CAPACITY = {
+    "flavor": "m1.small",
+    "requested": 9,
+    "actual": 3,
+    "too_many": 4,
+    "stuck": 2,
+    "domain_type": "host",
+    "domain": "cn1",
+    "age_s": 17,
+}
+SKEW = {"key": "rack", "domain": "r1", "emptiest": "r3", "requested": 1, "actual": 2}
+
+#: Kind, values and sentence.
+SENTENCES = [
+    (
+        "capacity",
+        {"resource_class": "MEMORY_MB", "requested": 512, "free": 100.0, **HOST_AMOUNTS},
+        "512 MB requested, 100 free of 1000 x 1.5",
+    ),
+    (
+        "capacity",
+        {"resource_class": "DISK_GB", "requested": 1024, "free": 1500.0, **HOST_AMOUNTS},
+        "1024 MB of disk requested, the host has 1000 in all",
+    ),
+    (
+        "address_bits",
+        {"requested": 46, "actual": 40},
+        "46 bits of physical addresses requested, 40 found",
+    ),
+    (
+        "affinity",
+        {"hosts": ["cn1", "cn2"], "more": 3},
+        "the server group is on cn1, cn2 and 3 more",
+    ),
+    (
+        "aggregate_extra_spec",
+        {"key": "ssd", "requested": "true", "actual": ["false", "no"]},
+        "ssd: 'true' requested, false, no found",
+    ),
+    (
+        "aggregate_extra_spec",
+        {"key": "ssd", "requested": "true"},
+        "ssd: 'true' requested, no aggregate of the host has it",
+    ),
+    (
+        "aggregate_flavors",
+        {"requested": "m1.tiny", "actual": ["m1.big", "m1.huge"]},
+        "flavor m1.tiny requested, the host is for m1.big, m1.huge",
+    ),
+    (
+        "aggregate_image_property",
+        {"key": "os_distro", "requested": "debian", "actual": ["rhel", "sles"]},
+        "os_distro: the image has debian, the aggregates rhel, sles",
+    ),
+    ("anti_affinity", {"members": 1, "maximum": 1}, "1 member of the server group here, 1 allowed"),
+    (
+        "anti_affinity",
+        {"members": 2, "maximum": 1},
+        "2 members of the server group here, 1 allowed",
+    ),
+    (
+        "availability_zone",
+        {"requested": ["az1", "az2"], "actual": ["az3", "az4"]},
+        "zone az1 or az2 requested, the host is in az3, az4",
+    ),
+    (
+        "different_host",
+        {"instances": ["i1"], "more": 2},
+        "different_host: the host has i1 and 2 more",
+    ),
+    ("disabled", {"disabled_reason": "replacing a DIMM"}, "disabled: replacing a DIMM"),
+    ("disabled", {"disabled_reason": ""}, "disabled"),
+    ("down", {"actual": 93, "service_down_time": 60}, "no heartbeat for 93 s"),
+    (
+        "extra_spec",
+        {"key": "capabilities:x", "requested": ">= 3", "actual": 2},
+        "capabilities:x: '>= 3' requested, 2 found",
+    ),
+    (
+        "extra_spec",
+        {"key": "capabilities:x", "requested": ">= 3"},
+        "capabilities:x: '>= 3' requested, the host has none",
+    ),
+    (
+        "failover_capacity",
+        FAILOVER_CAPACITY,
+        (
+            "the failover capacity allows at most 3 more of flavor m1.small: with 4, 2 or more "
+            "instances find no place if host cn1 fails (computed 17 s ago)"
+        ),
+    ),
+    ("forced_down", {}, "forced down"),
+    (
+        "hypervisor_version",
+        {"requested": ">=6.0", "actual": "1.5.3"},
+        "hypervisor version >=6.0 requested, 1.5.3 found",
+    ),
+    ("ignored_host", {}, "ignore_hosts of the request names it"),
+    ("isolated_host", {"requested": "i9"}, "the host is isolated, image i9 is not"),
+    ("isolated_host", {}, "the host is isolated, a request without image is not"),
+    ("isolated_image", {"requested": "i9"}, "image i9 is isolated, the host is not"),
+    ("max_instances", {"actual": 50, "maximum": 50}, "50 instances there, the maximum is 50"),
+    ("max_io_ops", {"actual": 8, "maximum": 8}, "8 instances busy with disks, the maximum is 8"),
+    (
+        "max_skew",
+        {**SKEW, "members": 1, "fewest_members": 0},
+        (
+            "Domain rack=r1 has 1 member, the emptiest (r3) has 0: skew 2 after placement exceeds "
+            "max_skew 1"
+        ),
+    ),
+    (
+        "missing_metrics",
+        {"metrics": ["a", "b"], "more": 2},
+        "metrics not reported: a, b and 2 more",
+    ),
+    ("never_reported", {}, "no heartbeat ever"),
+    (
+        "no_domain",
+        {"key": "rack"},
+        "no aggregate of the host has metadata 'rack', so it is in no domain",
+    ),
+    (
+        "not_attested",
+        {"requested": "trusted", "actual": "unknown", "failure": "no response"},
+        "trusted requested, the host is unknown: no response",
+    ),
+    ("other_cell", {"requested": "c1"}, "the request names cell c1"),
+    (
+        "other_flavors",
+        {"requested": "m1.tiny", "actual": ["m1.big"]},
+        "flavor m1.tiny requested, the host has instances of m1.big",
+    ),
+    ("other_host", {}, "the request names other hosts"),
+    (
+        "project",
+        {"requested": "p1", "projects": ["p2", "p3", "p4"], "more": 5},
+        "requested by project p1, the host is for p2, p3, p4 and 5 more",
+    ),
+    (
+        "query",
+        {"requested": '["<","$free_ram_mb",9]', "attributes": {"$free_ram_mb": 10}},
+        '["<","$free_ram_mb",9] does not hold: $free_ram_mb is 10',
+    ),
+    ("query", {"requested": '["=",1,2]', "attributes": {}}, '["=",1,2] does not hold'),
+    ("retry", {"hosts": 2}, "already tried (2 hosts so far)"),
+    ("same_host", {"instances": ["i1", "i2"]}, "same_host: the host has none of i1, i2"),
+    (
+        "scheduling_policy",
+        {"requested": "packed", "actual": ["default"]},
+        "policy packed requested, the host has default",
+    ),
+    (
+        "subnet",
+        {"requested": "10.0.0.0/24", "actual": "10.1.0.1"},
+        "an address in 10.0.0.0/24 requested, 10.1.0.1 found",
+    ),
+    (
+        "subnet",
+        {"requested": "10.0.0.0/24"},
+        "an address in 10.0.0.0/24 requested, the host reports none",
+    ),
+    (
+        "trust_level",
+        {"requested": "trusted", "actual": "untrusted", "since": "2026-01-01T12:00:00Z"},
+        "trusted requested, the host is untrusted since 2026-01-01T12:00:00Z",
+    ),
+    (
+        "no_allowed_aggregate",
+        {"traits": ["CUSTOM_A"]},
+        "every aggregate with trait:CUSTOM_A=required is forbidden to the request",
+    ),
+    ("no_project_aggregate", {"requested": "p9"}, "no aggregate is tagged with project 'p9'"),
+    (
+        "no_segment_aggregate",
+        {"network": "network n1", "segment": "s1"},
+        "network n1: its segment s1 is in no aggregate",
+    ),
+    (
+        "unknown_segments",
+        {"network": "port p1"},
+        (
+            "the segments of port p1 are not known: set [neutron] auth_type, or give them in "
+            "requested_networks"
+        ),
+    ),
+]
+#: The kinds whose sentence is in the rejection.
+KINDS_WITH_TEXT = ("closed_cell", "image_property", "numa_topology", "pci_device", "unknown_zone")
+#: Kind, values, clause about a host, and clause about several hosts.
+CLAUSES = [
+    (
+        "disabled",
+        {"disabled_reason": ""},
+        "its nova-compute is disabled",
+        "their nova-compute is disabled",
+    ),
+    (
+        "down",
+        {"actual": 7200, "service_down_time": 60},
+        "its nova-compute last reported 2 hours ago",
+        "their nova-compute last reported over 60 s ago",
+    ),
+    ("forced_down", {}, "its nova-compute is forced down", "their nova-compute is forced down"),
+    (
+        "never_reported",
+        {},
+        "its nova-compute has never reported",
+        "their nova-compute has never reported",
+    ),
+    (
+        "ignored_host",
+        {},
+        "ignore_hosts of the request names it",
+        "ignore_hosts of the request names them",
+    ),
+    ("other_host", {}, "the request names other hosts", "the request names other hosts"),
+    ("other_cell", {"requested": "c1"}, "the request names cell c1", "the request names cell c1"),
+    (
+        "retry",
+        {"hosts": 2},
+        "RetryFilter rejects it: already tried (2 hosts so far)",
+        "RetryFilter rejects them",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "sentence"), SENTENCES)
+def test_each_kind_of_a_filter_has_a_sentence(kind, values, sentence):
+    assert format_reason({"kind": kind, **values}) == sentence
+
+
+@pytest.mark.parametrize("kind", KINDS_WITH_TEXT)
+def test_kind_with_a_text_of_its_own_keeps_the_text(kind):
+    rejection = Rejection("2 of 3 nodes fit", kind=kind)
+    assert describe_rejection(rejection) == "2 of 3 nodes fit"
+    assert format_reason(build_reason(rejection)) == "2 of 3 nodes fit"
+
+
+def test_every_kind_of_a_filter_is_tested():
+    names = list(KINDS)
+    tested = {kind for kind, *_ in SENTENCES} | set(KINDS_WITH_TEXT)
+    assert set(names[names.index("claimed") + 1 :]) <= tested
+
+
+@pytest.mark.parametrize(("kind", "values", "clause", "clauses"), CLAUSES)
+def test_clause_is_about_a_host_or_several_hosts(kind, values, clause, clauses):
+    values = {"kind": kind, **values}
+    assert format_clause("RetryFilter", values, several=False) == clause
+    assert format_clause("RetryFilter", values, several=True) == clauses
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second", "merged"),
+    [
+        (
+            "capacity",
+            {"resource_class": "MEMORY_MB", "requested": 512, "free": 4.5, **HOST_AMOUNTS},
+            {"resource_class": "MEMORY_MB", "requested": 512, "free": 100.0, **HOST_AMOUNTS},
+            "512 MB requested, 4.5..100 free of 1000 x 1.5",
+        ),
+        (
+            "extra_spec",
+            {"key": "capabilities:gen2", "requested": ">= 4", "actual": 1},
+            {"key": "capabilities:gen2", "requested": ">= 4", "actual": 3},
+            "capabilities:gen2: '>= 4' requested, 1..3 found",
+        ),
+        ("down", {"actual": 93}, {"actual": 95}, "no heartbeat for 93 s..95 s"),
+        (
+            "query",
+            {"requested": "q", "attributes": {"$host": "'cn1'", "$vcpus_used": 1}},
+            {"requested": "q", "attributes": {"$host": "'cn1'", "$vcpus_used": 4}},
+            "q does not hold: $host is 'cn1', $vcpus_used is 1..4",
+        ),
+        (
+            "max_skew",
+            {**SKEW, "members": 2, "fewest_members": 0},
+            {**SKEW, "members": 4, "fewest_members": 1},
+            (
+                "Domain rack=r1 has 2..4 members, the emptiest (r3) has 0..1: skew 2 after "
+                "placement exceeds max_skew 1"
+            ),
+        ),
+    ],
+)
+def test_rejections_that_differ_in_numbers_are_merged_as_ranges(kind, first, second, merged):
+    entries = [{"kind": kind, **values, "reason": ""} for values in (first, second)]
+    assert build_group_key(entries[0]) == build_group_key(entries[1])
+    assert merge_reasons(entries) == merged
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [
+        ("affinity", {"hosts": ["cn-10.2"]}, {"hosts": ["cn-10.3"]}),
+        ("missing_trait", {"traits": ["CUSTOM_V100"]}, {"traits": ["CUSTOM_V200"]}),
+        ("no_allowed_aggregate", {"traits": ["CUSTOM_V100"]}, {"traits": ["CUSTOM_V200"]}),
+        (
+            "extra_spec",
+            {"key": "x", "requested": "10", "actual": "11"},
+            {"key": "x", "requested": "10", "actual": "12"},
+        ),
+        (
+            "hypervisor_version",
+            {"requested": ">=6", "actual": "1.5.3"},
+            {"requested": ">=6", "actual": "1.5.4"},
+        ),
+    ],
+)
+def test_names_with_digits_are_never_merged_as_numbers(kind, first, second):
+    entries = [{"kind": kind, **values, "reason": ""} for values in (first, second)]
+    assert build_group_key(entries[0]) != build_group_key(entries[1])
+    assert merge_reasons(entries[:1]) == format_reason(entries[0])
+
+
+def test_members_of_one_and_of_several_are_separate_groups():
+    entries = [
+        {"kind": "anti_affinity", "members": members, "maximum": 1, "reason": ""}
+        for members in (1, 2, 3)
+    ]
+    assert build_group_key(entries[0]) != build_group_key(entries[1])
+    assert build_group_key(entries[1]) == build_group_key(entries[2])
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"kind": "retry", "hosts": 2}, "tried before"),
+        ({"kind": "numa_topology"}, "NUMA topology does not fit"),
+        ({"kind": "unknown_zone"}, "no such zone"),
+        (
+            {"kind": "capacity", "resource_class": "DISK_GB", "requested": 2048, "unit": "MB"},
+            "not enough disk",
+        ),
+        ({"kind": "max_skew"}, ""),
+    ],
+)
+def test_stage_of_a_filter_has_the_words_of_an_operator(values, words):
+    assert describe_stage(values) == words
