@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
-import os_traits
 
 from placement_sched.candidates.columns import Mask, RowNumbers, SomeRows, count_rows
 from placement_sched.candidates.request import ResolvedNames, Search, Slot
@@ -23,13 +22,17 @@ from placement_sched.model.candidates_query import (
     RequestGroup,
     TraitTerms,
 )
-from placement_sched.model.document import Json
+from placement_sched.model.constraint import (
+    IN_TREE,
+    ISOLATE,
+    MEMBER_OF,
+    REQUIRED,
+    RESOURCES,
+    ROOT_REQUIRED,
+    SAME_SUBTREE,
+    Constraint,
+)
 
-#: Families of constraints, as named in explanations.
-RESOURCES, REQUIRED, MEMBER_OF, IN_TREE = "resources", "required", "member_of", "in_tree"
-ROOT_REQUIRED, GROUP_POLICY, SAME_SUBTREE = "root_required", "group_policy", "same_subtree"
-#: Steps without a constraint of their own: providers do not serve together, and the limit of hosts.
-COMBINATION, LIMIT = "combination", "limit"
 #: Maximum number of trait sets that are checked for each tree before its slots.
 _MAX_TRAIT_SETS = 16
 #: If less than 1/_SPARSE of the trees remain, later slots are evaluated for these trees only.
@@ -48,71 +51,6 @@ class CountedRoot(Enum):
     OWN = 1
     NONE = 2
     OTHER = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """A constraint of a request group, of the root, or a rule about groups.
-
-    ``family`` is the key ``constraint`` of explanations, such as ``required``. ``names`` are the
-    traits or aggregates (any of them), the tree, or the groups of a rule. ``resource_class`` and
-    ``amount`` are set for a constraint on resources. ``suffix`` is the suffix of the request group.
-    ``part`` is a request group with this constraint alone (rules: an empty group).
-    """
-
-    family: str
-    part: RequestGroup = field(default_factory=RequestGroup)
-    names: tuple[str, ...] = ()
-    is_forbidden: bool = False
-    resource_class: str = ""
-    amount: int = 0
-    suffix: str = ""
-
-    @property
-    def kind(self) -> str:
-        """Return the code of the rejections of this constraint."""
-        if self == NOT_DISABLED:
-            return "disabled"
-        return _KINDS.get((self.family, self.is_forbidden), self.family)
-
-    @property
-    def is_on_root(self) -> bool:
-        """Return whether the root of a tree must meet the constraint."""
-        return self.family == ROOT_REQUIRED
-
-    def as_json(self) -> Json:
-        """Return the kind and the values, as keys of a step in JSON."""
-        keys: Json = {"kind": self.kind}
-        if self.resource_class:
-            keys |= {"resource_class": self.resource_class, "requested": self.amount}
-        elif self.family == LIMIT:
-            keys["hosts"] = self.amount
-        elif subject := _SUBJECTS.get(self.family):
-            keys[subject] = list(self.names)
-        keys |= {"root": True} if self.is_on_root else {}
-        return keys | ({"group": self.suffix} if self.suffix else {})
-
-
-#: Codes of rejections, by family and whether the names are forbidden.
-_KINDS = {
-    (RESOURCES, False): "capacity",
-    (REQUIRED, False): "missing_trait",
-    (REQUIRED, True): "forbidden_trait",
-    (ROOT_REQUIRED, False): "missing_trait",
-    (ROOT_REQUIRED, True): "forbidden_trait",
-    (MEMBER_OF, False): "not_in_aggregate",
-    (MEMBER_OF, True): "forbidden_aggregate",
-    (IN_TREE, False): "other_tree",
-}
-#: The keys of the names in JSON.
-_SUBJECTS = {
-    REQUIRED: "traits",
-    ROOT_REQUIRED: "traits",
-    MEMBER_OF: "aggregates",
-    IN_TREE: "trees",
-    SAME_SUBTREE: "groups",
-    COMBINATION: "rules",
-}
 
 
 def iterate_constraints(group: RequestGroup) -> Iterator[Constraint]:
@@ -153,14 +91,6 @@ def _yield_trait_constraints(family: str, terms: TraitTerms) -> Iterator[Constra
     for name in sorted(terms.forbidden):
         part = RequestGroup(traits=TraitTerms((), frozenset({name})))
         yield Constraint(family, part, (name,), True)
-
-
-#: The constraint that hosts with a disabled compute service violate.
-(NOT_DISABLED,) = _yield_trait_constraints(
-    ROOT_REQUIRED, TraitTerms((), frozenset({os_traits.COMPUTE_STATUS_DISABLED}))
-)
-#: The rule that groups with a suffix use separate providers.
-ISOLATE = Constraint(GROUP_POLICY)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,6 @@ from numpy.typing import NDArray
 
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, can_serve
 from placement_sched.candidates.constraints import (
-    ISOLATE,
-    MEMBER_OF,
-    SAME_SUBTREE,
-    Constraint,
     iterate_constraints,
     iterate_root_constraints,
     iterate_rules,
@@ -41,6 +37,7 @@ from placement_sched.model.candidates_query import (
     RequestGroup,
     TraitTerms,
 )
+from placement_sched.model.constraint import ISOLATE, MEMBER_OF, SAME_SUBTREE, Constraint
 from placement_sched.model.rejection import Rejection, SuggestedChange
 
 #: An explanation has the budget of a search divided by this number: by default about 0.25 seconds.

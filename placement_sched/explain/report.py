@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates.combine import WorkBudget, can_always_combine
-from placement_sched.candidates.constraints import COMBINATION, LIMIT, Constraint, iterate_rules
+from placement_sched.candidates.constraints import iterate_rules
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Search
 from placement_sched.candidates.search import find_limiting_option
@@ -37,6 +37,7 @@ from placement_sched.explain.near_misses import (
 from placement_sched.explain.phrases import format_detail
 from placement_sched.explain.stages import CheckedTrees, Reasons, build_rejections
 from placement_sched.model.candidates_query import Candidates
+from placement_sched.model.constraint import COMBINATION, LIMIT, Constraint
 from placement_sched.model.rejection import Rejection, SuggestedChange
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import resource_providers

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from placement_sched.candidates.columns import Mask, ProviderColumns, truncate_capacities
 from placement_sched.candidates.constraints import (
-    IN_TREE,
-    Constraint,
     ConstraintEvaluator,
     CountedRoot,
     iterate_constraints,
@@ -31,6 +29,7 @@ from placement_sched.candidates.request import Search, needs_single_provider
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db.transaction import Connection
 from placement_sched.model.candidates_query import RequestGroup
+from placement_sched.model.constraint import IN_TREE, Constraint
 from placement_sched.model.provider import Inventory
 from placement_sched.model.rejection import Rejection
 from placement_sched.store.placement import resource_providers

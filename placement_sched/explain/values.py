@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Self
 
-from placement_sched.candidates.constraints import LIMIT, Constraint
 from placement_sched.explain import phrases
 from placement_sched.limits import MAX_FIT_EXAMPLES
+from placement_sched.model.constraint import LIMIT, Constraint
 from placement_sched.model.document import Json
 from placement_sched.model.names import join_words
 from placement_sched.model.rejection import (

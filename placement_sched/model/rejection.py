@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from placement_sched.model.constraint import Constraint
 from placement_sched.model.document import Json
 
 #: The stage families in the funnel.
@@ -64,7 +65,7 @@ class SuggestedChange:
     values: Mapping[str, Any] = field(default_factory=dict)
     host: Mapping[str, Any] = field(default_factory=dict)
     spec: Any = None
-    drops: Any = None
+    drops: Constraint | None = None
 
     @property
     def can_be_tested(self) -> bool:

@@ -3,12 +3,7 @@
 
 import pytest
 
-from placement_sched.candidates.constraints import (
-    COMBINATION,
-    NOT_DISABLED,
-    Constraint,
-    iterate_constraints,
-)
+from placement_sched.candidates.constraints import iterate_constraints
 from placement_sched.explain.values import (
     CandidatesReport,
     ExplanationView,
@@ -26,6 +21,7 @@ from placement_sched.explain.values import (
     build_hosts_json,
 )
 from placement_sched.model.candidates_query import RequestGroup, TraitTerms
+from placement_sched.model.constraint import COMBINATION, NOT_DISABLED, Constraint
 from placement_sched.model.rejection import COMPUTE_NODES, USED_UP, Rejection
 
 FOUR_OF_EIGHT = Rejection(

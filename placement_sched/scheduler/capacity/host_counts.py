@@ -14,10 +14,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from placement_sched.candidates.constraints import LIMIT, Constraint
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.explain.phrases import format_detail
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
+from placement_sched.model.constraint import LIMIT, Constraint
 from placement_sched.model.document import Json
 from placement_sched.scheduler.host_state import HostState, get_candidates
 

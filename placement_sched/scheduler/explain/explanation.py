@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 
-from placement_sched.candidates.constraints import REQUIRED, Constraint
 from placement_sched.candidates.request import Search
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
@@ -37,6 +36,7 @@ from placement_sched.explain.values import (
 from placement_sched.limits import MAX_NEAR_MISS_HOSTS, MAX_NEAR_MISSES
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
+from placement_sched.model.constraint import REQUIRED, Constraint
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED
 from placement_sched.model.document import Json
 from placement_sched.model.image import ImageProperties

@@ -10,7 +10,6 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from placement_sched.candidates.constraints import NOT_DISABLED
 from placement_sched.candidates.search import find_on, prepare
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, TooComplex
@@ -27,6 +26,7 @@ from placement_sched.explain.values import (
 )
 from placement_sched.limits import MAX_COMPARED_NAMES
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery
+from placement_sched.model.constraint import NOT_DISABLED
 from placement_sched.model.names import shorten_names, suggest_name
 from placement_sched.model.rejection import COMPUTE_NODES, Rejection
 from placement_sched.model.request_spec import RequestSpec

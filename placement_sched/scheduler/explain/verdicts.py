@@ -11,13 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, replace
 from typing import Self
 
-from placement_sched.candidates.constraints import (
-    COMBINATION,
-    LIMIT,
-    MEMBER_OF,
-    NOT_DISABLED,
-    Constraint,
-)
 from placement_sched.candidates.request import Search
 from placement_sched.candidates.search import prepare
 from placement_sched.db.sql import group_rows, nest_rows
@@ -42,6 +35,7 @@ from placement_sched.limits import MAX_COMPARED_NAMES, MAX_SIMILAR_NAMES
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery, merge_results
 from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.constraint import COMBINATION, LIMIT, MEMBER_OF, NOT_DISABLED, Constraint
 from placement_sched.model.names import find_nearest, list_if_few, read_uuid
 from placement_sched.model.rejection import (
     CANDIDATES,
@@ -498,8 +492,7 @@ def _get_constraint_to_drop(step: StepReport) -> Constraint:
     (rejected,) = step.rejected
     first = next(iter(rejected.changes), None)
     if step.constraint.family == COMBINATION and first and first.drops is not None:
-        dropped: Constraint = first.drops
-        return dropped
+        return first.drops
     return step.constraint
 
 
