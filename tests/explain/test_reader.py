@@ -25,9 +25,24 @@ def test_equal_rejection_reasons_are_counted_and_merged():
         GroupedReason(2, "lacks trait X", "cn0", "cn0"),
         GroupedReason(1, "disabled", "cn1", "cn1"),
     ]
+
+
+def test_rejection_reasons_that_differ_in_amounts_are_merged_as_ranges():
+    values = {"kind": "capacity", "resource_class": "CUSTOM_V100", "requested": 99, "capacity": 20}
+    rejected = [
+        {"host": f"cn-10.{free}", "node": f"cn-10.{free}", "reason": "", **values, "free": free}
+        for free in (10, 9)
+    ]
+    groups = group_reasons(rejected)
+    text = "CUSTOM_V100: 9..10 free of 20, 99 requested"
+    assert groups == [GroupedReason(2, text, "cn-10.10", "cn-10.10")]
+    rejected[0]["resource_class"] = "CUSTOM_V200"
+    assert [group.count for group in group_reasons(rejected)] == [1, 1]
+
+
+def test_reasons_without_values_are_not_merged_by_their_numbers():
     reasons = ("10 free of 20, 99 requested", "9 free of 20, 99 requested")
-    groups = group_reasons(build_host_rejections(*reasons))
-    assert groups == [GroupedReason(2, "9..10 free of 20, 99 requested", "cn0", "cn0")]
+    assert [group.count for group in group_reasons(build_host_rejections(*reasons))] == [1, 1]
 
 
 @pytest.mark.parametrize(

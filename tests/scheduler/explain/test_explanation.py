@@ -59,6 +59,11 @@ def test_every_stage_of_an_explanation_has_its_host_counts(cloud):
         "host": "cn1",
         "node": "cn1",
         "reason": "MEMORY_MB: 16384 free of 16384, 40000 requested",
+        "kind": "capacity",
+        "resource_class": "MEMORY_MB",
+        "requested": 40000,
+        "free": 16384,
+        "capacity": 16384,
     }
     (alive, *_) = response["funnel"]["filters"]
     assert (alive["name"], alive["before"], alive["after"]) == ("ComputeFilter", 8, 7)
@@ -223,6 +228,7 @@ def test_funnel_has_a_stage_for_candidates_without_a_compute_node(cloud_without_
         "host": "cmp1.cloud",
         "node": "cmp1.cloud",
         "reason": "no compute node is reported under the uuid of this resource provider",
+        "kind": "no_compute_node",
     }
     obstacle = response["funnel"]["obstacle"]
     assert obstacle["reason"].startswith("3 hosts can take the request, but none is a known")

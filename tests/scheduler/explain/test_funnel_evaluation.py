@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.explain.report import find_largest_below, find_smallest_above
+from placement_sched.explain.changes import find_largest_below, find_smallest_above
 from placement_sched.model.provider import Inventory, matches_units
 from placement_sched.operations import aggregates
 from placement_sched.store.placement.capacity import UsedInventory

@@ -3,9 +3,7 @@
 
 import pytest
 
-from placement_sched.model.rejection import Rejection
 from placement_sched.scheduler.explain import verdicts as module
-from placement_sched.scheduler.explain.verdicts import describe_would_fit
 from placement_sched.scheduler.filters.image_props_filter import ImagePropertiesFilter
 from tests.conftest import make_settings
 from tests.scheduler.providers import add_provider
@@ -387,78 +385,3 @@ def test_rank_in_a_verdict_is_the_rank_for_the_first_instance(cloud):
     assert explanation["verdicts"][0]["rank"] == 1
     assert explanation["outcome"] == plain["outcome"]
     assert len(explanation["selections"]) == len(plain["selections"])
-
-
-NO_HEARTBEAT_REJECTION = Rejection(
-    "no heartbeat for 93 s",
-    clause="its nova-compute last reported 93 s ago",
-    plural_clause="their nova-compute last reported over 60 s ago",
-)
-TOO_MANY_INSTANCES_REJECTION = Rejection("9 instances, 9 allowed")
-
-
-@pytest.mark.parametrize(
-    ("terms", "rejections", "one_host", "several_hosts"),
-    [
-        (
-            [],
-            [("ComputeFilter", NO_HEARTBEAT_REJECTION)],
-            "would fit, but its nova-compute last reported 93 s ago",
-            "would fit, but their nova-compute last reported over 60 s ago",
-        ),
-        (
-            [],
-            [("NumInstancesFilter", TOO_MANY_INSTANCES_REJECTION)],
-            "would fit, but NumInstancesFilter rejects it: 9 instances, 9 allowed",
-            "would fit, but NumInstancesFilter rejects them",
-        ),
-        (
-            [("resources", "VGPU:1"), ("resources", "VCPU:9"), ("required", "CUSTOM_A")],
-            [
-                ("A", TOO_MANY_INSTANCES_REJECTION),
-                ("B", TOO_MANY_INSTANCES_REJECTION),
-                ("ComputeFilter", NO_HEARTBEAT_REJECTION),
-            ],
-            (
-                "would fit without VGPU:1, VCPU:9 and trait CUSTOM_A, but A rejects it: 9 "
-                "instances, 9 allowed, B rejects it: 9 instances, 9 allowed and its nova-compute "
-                "last reported 93 s ago"
-            ),
-            (
-                "would fit without VGPU:1, VCPU:9 and trait CUSTOM_A, but A rejects them, "
-                "B rejects them and their nova-compute last reported over 60 s ago"
-            ),
-        ),
-        (
-            [("required", "in:CUSTOM_A,CUSTOM_B (group 1)"), ("required", "!CUSTOM_C")],
-            [],
-            "would fit without trait CUSTOM_A or CUSTOM_B (group 1) and forbidding trait CUSTOM_C",
-            "would fit without trait CUSTOM_A or CUSTOM_B (group 1) and forbidding trait CUSTOM_C",
-        ),
-        (
-            [("root_required", "!COMPUTE_STATUS_DISABLED")],
-            [],
-            "would fit, but its nova-compute is disabled",
-            "would fit, but their nova-compute is disabled",
-        ),
-        (
-            [("member_of", "in:u1,u2"), ("in_tree", "u3")],
-            [],
-            "would fit, but is not in az1 or u2 and the request names another host",
-            "would fit, but are not in az1 or u2 and the request names another host",
-        ),
-        (
-            [("member_of", "!in:u1 (group 2)"), ("group_policy", "isolate")],
-            [],
-            "would fit without group_policy=isolate, but is in az1 (group 2)",
-            "would fit without group_policy=isolate, but are in az1 (group 2)",
-        ),
-    ],
-)
-def test_would_fit_sentence_names_constraints_and_hosts(terms, rejections, one_host, several_hosts):
-    names = {"u1": "az1"}
-    text = [
-        describe_would_fit(terms, rejections, lambda uuid: names.get(uuid, uuid), several=many)
-        for many in (False, True)
-    ]
-    assert text == [one_host, several_hosts]
