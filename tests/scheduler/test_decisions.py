@@ -69,7 +69,7 @@ def test_selection_without_a_claim_succeeds_if_its_decision_fails(cloud):
 
 
 def build_funnel(number=0, *, reason="full", query="resources=VCPU:1", detail="a"):
-    rejected = tuple(Rejected(f"cn{number}", "node", reason) for number in range(number))
+    rejected = tuple(Rejected(f"cn{number}", "node", Rejection(reason)) for number in range(number))
     return Funnel(
         request_filters=(
             RequestFilterReport(name="f", applied=True, elapsed_ms=1.0, changes={"a": detail}),

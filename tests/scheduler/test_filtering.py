@@ -68,7 +68,7 @@ def test_each_filter_gets_the_hosts_that_passed_the_previous_filter():
     assert (first.name, first.before, first.after) == ("ReasonGivingFilter", 3, 2)
     assert first.rejected == (Rejected("cn2", "cn2", Rejection("cn2 is not liked")),)
     assert (second.name, second.before, second.after) == ("HostPassesFilter", 2, 1)
-    assert second.rejected == (Rejected("cn1", "cn1", "rejected by HostPassesFilter"),)
+    assert second.rejected == (Rejected("cn1", "cn1", Rejection("rejected by HostPassesFilter")),)
     run = run_filters([], HOSTS, DEFAULT_SPEC)
     assert (list_host_names(run), run.reports) == (["cn1", "cn2", "cn3"], ())
 
