@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import orjson
+
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Conf, Settings
-from placement_sched.explain.phrases import describe_rejection
+from placement_sched.explain.phrases import build_reason, describe_rejection, format_reason
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import Service
 from placement_sched.model.instance import HostInstance
@@ -129,8 +131,15 @@ def build_instances(host: str, *uuids: str, **fields: Any) -> dict[str, HostInst
 
 
 def find_rejection(plugin: BaseHostFilter, host: HostState, spec: RequestSpec | None = None) -> Any:
-    """Return the reason of a filter's rejection, or None, and check ``host_passes``."""
+    """Return the reason of a filter's rejection, or None.
+
+    Also check ``host_passes``, and that a reader of the rejection in JSON builds the same reason.
+    """
     spec = spec or build_spec()
     rejection = plugin.rejection(host, spec)
     assert plugin.host_passes(host, spec) is (rejection is None)
-    return rejection and describe_rejection(rejection)
+    if rejection is None:
+        return None
+    reason = describe_rejection(rejection)
+    assert format_reason(orjson.loads(orjson.dumps(build_reason(rejection)))) == reason
+    return reason
