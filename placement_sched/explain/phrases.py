@@ -8,6 +8,7 @@ entry of an unknown kind, from a newer server or an old record, keeps its text.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -399,7 +400,7 @@ def _describe_disabled(values: Json) -> str:
 
 
 def _describe_host_shortage(values: Json) -> str:
-    """Describe why the requested amount exceeds the free amount that a host reports."""
+    """Describe why the requested amount exceeds the free amount of a host."""
     total, of_disk = values["total"], " of disk" * (values["resource_class"] == "DISK_GB")
     words = f"{values['requested']} {values['unit']}{of_disk} requested"
     if values["requested"] > total:
@@ -408,26 +409,29 @@ def _describe_host_shortage(values: Json) -> str:
     return f"{words}, {values['free']:.12g} free of {total} x {values['allocation_ratio']:.12g}"
 
 
-def _fill(text: str, without_actual: str = "") -> _Text:
-    """Return a function that formats a text, in which lists are joined.
+def _fill(*texts: str) -> _Text:
+    """Return a function that formats the first text whose values are given.
 
-    ``{found}`` is the actual value, or ``without_actual`` if there is none. ``{others}`` is the
-    number of names that a list leaves out, and ``{s}`` the plural ending for ``members``.
+    Lists are joined. ``{others}`` is the number of names that a list leaves out, and ``{s}`` the
+    plural ending for ``members``.
     """
 
     def describe(values: Json) -> str:
-        shown = {
-            key: (" or " if key == "requested" else ", ").join(part)
-            if isinstance(part, list)
-            else part
-            for key, part in values.items()
-        }
-        found = f"{shown['actual']} found" if "actual" in values else without_actual
-        others = f" and {values['more']} more" if "more" in values else ""
-        words = {"found": found, "others": others, "s": "s" * (values.get("members") != 1)}
-        return text.format_map({"requested": None, **words, **shown})
+        more = f" and {values['more']} more" if "more" in values else ""
+        fields: Json = {"requested": None, "others": more, "s": "s" * (values.get("members") != 1)}
+        for key, part in values.items():
+            joint = " or " if key == "requested" else ", "
+            fields[key] = joint.join(part) if isinstance(part, list) else part
+        for text in texts[:-1]:
+            with suppress(KeyError):
+                return text.format_map(fields)
+        return texts[-1].format_map(fields)
 
     return describe
+
+
+def _build_kind(short: str, *texts: str) -> Kind:
+    return Kind(_fill(*texts), short)
 
 
 def _build_down_kind(reason: str, state: str) -> Kind:
@@ -442,11 +446,6 @@ def _format_age(seconds: float) -> str:
     return ages[0] if ages[0] == ages[-1] else f"{ages[0]}..{ages[-1]}"
 
 
-def _describe_image_of(values: Json) -> str:
-    image = values.get("requested")
-    return f"image {image}" if image else "a request without image"
-
-
 def _describe_query(values: Json) -> str:
     attributes = ", ".join(f"{name} is {value}" for name, value in values["attributes"].items())
     return f"{values['requested']} does not hold: {attributes}".rstrip(": ")
@@ -457,7 +456,8 @@ _SUBJECTS = ("resource_class", "traits", "aggregates", "trees", "groups", "optio
 #: Sentences about requests that reach no provider.
 NO_HOST = {"providers": "there is no resource provider", "requested_hosts": "there is no such host"}
 _AMOUNT = "{resource_class}:{requested}"
-_OTHER_HOST, _OTHER_CELL = "the request names other hosts", "the request names cell {requested}"
+_OTHER_HOST = _fill("the request names cell {cell}", "the request names other hosts")
+_FOUND = "{key}: {requested!r} requested, {actual} found"
 _IGNORED = "ignore_hosts of the request names {}"
 #: The kinds of rejections. The API reference describes their values.
 KINDS: Mapping[str, Kind] = {
@@ -542,33 +542,28 @@ KINDS: Mapping[str, Kind] = {
     ),
     "claimed": Kind("concurrent requests claimed the remaining capacity or locked the host"),
     # Host filters.
-    "address_bits": Kind(
-        "{requested} bits of physical addresses requested, {actual} found", "cannot run the image"
+    "affinity": _build_kind(
+        "the server group is on another host", "the server group is on {hosts}{others}"
     ),
-    "affinity": Kind(
-        _fill("the server group is on {hosts}{others}"), "the server group is on another host"
-    ),
-    "aggregate_extra_spec": Kind(
-        _fill("{key}: {requested!r} requested, {found}", "no aggregate of the host has it"),
+    "aggregate_extra_spec": _build_kind(
         "aggregate lacks the extra specs",
+        _FOUND,
+        "{key}: {requested!r} requested, no aggregate of the host has it",
     ),
-    "aggregate_flavors": Kind(
-        _fill("flavor {requested} requested, the host is for {actual}"),
-        "aggregate is for other flavors",
+    "aggregate_flavors": _build_kind(
+        "aggregate is for other flavors", "flavor {requested} requested, the host is for {actual}"
     ),
-    "aggregate_image_property": Kind(
-        _fill("{key}: the image has {requested}, the aggregates {actual}"),
-        "aggregate is for other images",
+    "aggregate_image_property": _build_kind(
+        "aggregate is for other images", "{key}: the image has {requested}, the aggregates {actual}"
     ),
-    "anti_affinity": Kind(
-        _fill("{members} member{s} of the server group here, {maximum} allowed"),
+    "anti_affinity": _build_kind(
         "has an instance of the server group",
+        "{members} member{s} of the server group here, {maximum} allowed",
     ),
-    "availability_zone": Kind(_fill("zone {requested} requested, the host is in {actual}")),
+    "availability_zone": _build_kind("", "zone {requested} requested, the host is in {actual}"),
     "closed_cell": Kind(""),
-    "different_host": Kind(
-        _fill("different_host: the host has {instances}{others}"),
-        "has an instance to stay away from",
+    "different_host": _build_kind(
+        "has an instance to stay away from", "different_host: the host has {instances}{others}"
     ),
     "down": Kind(
         lambda values: f"no heartbeat for {_format_age(values['actual'])}",
@@ -576,9 +571,10 @@ KINDS: Mapping[str, Kind] = {
         lambda values: f"its nova-compute last reported {_format_age(values['actual'])} ago",
         "their nova-compute last reported over {service_down_time} s ago",
     ),
-    "extra_spec": Kind(
-        _fill("{key}: {requested!r} requested, {found}", "the host has none"),
+    "extra_spec": _build_kind(
         "capabilities differ from the extra specs",
+        _FOUND,
+        "{key}: {requested!r} requested, the host has none",
     ),
     "failover_capacity": Kind(
         "the failover capacity allows at most {actual} more of flavor {flavor}: with {too_many}, "
@@ -586,18 +582,22 @@ KINDS: Mapping[str, Kind] = {
         "s ago)"
     ),
     "forced_down": _build_down_kind("forced down", "is forced down"),
-    "hypervisor_version": Kind(
-        "hypervisor version {requested} requested, {actual} found", "cannot run the image"
-    ),
     "ignored_host": Kind(
         _IGNORED.format("it"), clause=_IGNORED.format("it"), clauses=_IGNORED.format("them")
     ),
-    "image_property": Kind("", "cannot run the image"),
-    "isolated_host": Kind(
-        lambda values: f"the host is isolated, {_describe_image_of(values)} is not",
-        "isolated for other images",
+    "image_property": _build_kind(
+        "cannot run the image",
+        "hypervisor version {requested} requested, {hypervisor_version} found",
+        "{requested} bits of physical addresses requested, {address_bits} found",
+        "{requested} requested, {actual} supported",
+        "{requested} requested, nothing supported",
     ),
-    "isolated_image": Kind("image {requested} is isolated, the host is not"),
+    "isolated": _build_kind(
+        "isolated for other images",
+        "image {isolated_image} is isolated, the host is not",
+        "the host is isolated, image {image} is not",
+        "the host is isolated, a request without image is not",
+    ),
     "max_instances": Kind(
         "{actual} instances there, the maximum is {maximum}", "too many instances"
     ),
@@ -605,55 +605,53 @@ KINDS: Mapping[str, Kind] = {
         "{actual} instances busy with disks, the maximum is {maximum}",
         "too many instances with heavy I/O",
     ),
-    "max_skew": Kind(
-        _fill(
-            "Domain {key}={domain} has {members} member{s}, the emptiest ({emptiest}) has "
-            "{fewest_members}: skew {actual} after placement exceeds max_skew {requested}"
-        )
-    ),
-    "missing_metrics": Kind(
-        _fill("metrics not reported: {metrics}{others}"), "lacks a metric that is weighed"
+    "missing_metrics": _build_kind(
+        "lacks a metric that is weighed", "metrics not reported: {metrics}{others}"
     ),
     "never_reported": _build_down_kind("no heartbeat ever", "has never reported"),
-    "no_domain": Kind("no aggregate of the host has metadata {key!r}, so it is in no domain"),
-    "not_attested": Kind(
-        "{requested} requested, the host is {actual}: {failure}", "is not trusted"
-    ),
     "numa_topology": Kind("", "NUMA topology does not fit"),
-    "other_cell": Kind(_OTHER_CELL, clause=_OTHER_CELL),
-    "other_flavors": Kind(
-        _fill("flavor {requested} requested, the host has instances of {actual}"),
+    "other_flavors": _build_kind(
         "has instances of other flavors",
+        "flavor {requested} requested, the host has instances of {actual}",
     ),
     "other_host": Kind(_OTHER_HOST, clause=_OTHER_HOST),
     "pci_device": Kind("", "no such PCI device is free"),
-    "project": Kind(
-        _fill("requested by project {requested}, the host is for {projects}{others}"),
+    "project": _build_kind(
         "aggregate is for other projects",
+        "requested by project {requested}, the host is for {projects}{others}",
     ),
     "query": Kind(_describe_query, "the query hint excludes it"),
     "retry": Kind("already tried ({hosts} hosts so far)", "tried before"),
-    "same_host": Kind(
-        _fill("same_host: the host has none of {instances}{others}"),
-        "lacks the instance to be with",
+    "same_host": _build_kind(
+        "lacks the instance to be with", "same_host: the host has none of {instances}{others}"
     ),
-    "scheduling_policy": Kind(_fill("policy {requested} requested, the host has {actual}")),
-    "subnet": Kind(
-        _fill("an address in {requested} requested, {found}", "the host reports none"),
+    "scheduling_policy": _build_kind("", "policy {requested} requested, the host has {actual}"),
+    "subnet": _build_kind(
         "outside the network of the hint",
+        "an address in {requested} requested, {actual} found",
+        "an address in {requested} requested, the host reports none",
     ),
-    "trust_level": Kind(
-        "{requested} requested, the host is {actual} since {since}", "is not trusted"
+    "topology_spread": _build_kind(
+        "",
+        "Domain {key}={domain} has {members} member{s}, the emptiest ({emptiest}) has "
+        "{fewest_members}: skew {actual} after placement exceeds max_skew {requested}",
+        "no aggregate of the host has metadata {key!r}, so it is in no domain",
+    ),
+    "trust_level": _build_kind(
+        "is not trusted",
+        "{requested} requested, the host is {actual} since {since}",
+        "{requested} requested, the host is {actual}: {failure}",
     ),
     # Request filters.
     "no_allowed_aggregate": Kind(
         "every aggregate with trait:{traits[0]}=required is forbidden to the request"
     ),
     "no_project_aggregate": Kind("no aggregate is tagged with project {requested!r}"),
-    "no_segment_aggregate": Kind("{network}: its segment {segment} is in no aggregate"),
-    "unknown_segments": Kind(
+    "routed_network": _build_kind(
+        "",
+        "{network}: its segment {segment} is in no aggregate",
         "the segments of {network} are not known: set [neutron] auth_type, or give them in "
-        "requested_networks"
+        "requested_networks",
     ),
     "unknown_zone": Kind("", "no such zone"),
 }

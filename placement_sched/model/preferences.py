@@ -219,7 +219,7 @@ class Spread:
         key, max_skew = self.request.key, self.request.max_skew
         domains = self.domains_by_host.get(host, ())
         if not domains:
-            return Rejection(kind="no_domain", values={"key": key})
+            return Rejection(kind="topology_spread", values={"key": key})
         skews = []
         for domain in domains:
             count = self.members.get(domain, 0)
@@ -230,4 +230,4 @@ class Spread:
             return None
         values = {"key": key, "domain": domain, "members": count}
         values |= {"emptiest": name, "fewest_members": least}
-        return Rejection(kind="max_skew", requested=max_skew, actual=skew, values=values)
+        return Rejection(kind="topology_spread", requested=max_skew, actual=skew, values=values)

@@ -257,9 +257,9 @@ def _iterate_name_stages(
     cell = spec.destination.only_cell
 
     def build_check(
-        passes: Callable[[HostState], bool], kind: str, requested: str | None = None
+        passes: Callable[[HostState], bool], kind: str, **values: str
     ) -> _RejectionFinder:
-        rejection = Rejection(kind=kind, requested=requested)
+        rejection = Rejection(kind=kind, values=values)
         return lambda host: None if passes(host) else rejection
 
     if closed_cells:
@@ -278,8 +278,8 @@ def _iterate_name_stages(
                 lambda host: (
                     host.cell_uuid is not None and canonicalize_uuid(host.cell_uuid) == cell
                 ),
-                "other_cell",
-                cell,
+                "other_host",
+                cell=cell,
             ),
         )
 

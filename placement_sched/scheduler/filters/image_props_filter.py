@@ -62,9 +62,8 @@ class ImagePropertiesFilter(BaseHostFilter):
         def check_host(host_state: HostState) -> Rejection | None:
             supported = host_state.supported_instances or ()
             if not _supports(supported, required):
-                actual = ", ".join(map(_join, supported)) or "nothing"
-                text = f"{_join(requested)} requested, {actual} supported"
-                return Rejection(text, list(requested), [*supported], "image_property")
+                actual = list(map(_join, supported)) or None
+                return Rejection(kind="image_property", requested=_join(requested), actual=actual)
             rejection = _check_version(version, host_state) if version else None
             return rejection or (_check_address_bits(bits, host_state) if bits else None)
 
@@ -101,14 +100,15 @@ def _check_version(predicate: str, host_state: HostState) -> Rejection | None:
     version = convert_version_to_str(host_state.hypervisor_version)
     if VersionPredicate(predicate).satisfied_by(version):
         return None
-    return Rejection(kind="hypervisor_version", requested=predicate, actual=version)
+    values = {"hypervisor_version": version}
+    return Rejection(kind="image_property", requested=predicate, values=values)
 
 
 def _check_address_bits(bits: int, host_state: HostState) -> Rejection | None:
     actual = find_value(host_state, ADDRESS_BITS)
     if not isinstance(actual, int) or actual >= bits:
         return None
-    return Rejection(kind="address_bits", requested=bits, actual=actual)
+    return Rejection(kind="image_property", requested=bits, values={"address_bits": actual})
 
 
 def _join(combination: Sequence[str | None]) -> str:

@@ -51,9 +51,9 @@ class IsolatedHostsFilter(BaseHostFilter):
         def check_host(host_state: HostState) -> Rejection | None:
             is_isolated_host = host_state.host in isolated_hosts
             if is_isolated_image and not is_isolated_host:
-                return Rejection(kind="isolated_image", requested=image)
+                return Rejection(kind="isolated", values={"isolated_image": image})
             if is_isolated_host and not is_isolated_image and restricts:
-                return Rejection(kind="isolated_host", requested=image)
+                return Rejection(kind="isolated", values={"image": image} if image else {})
             return None
 
         return check_host

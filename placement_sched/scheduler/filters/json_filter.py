@@ -146,12 +146,11 @@ def _read_attribute(host_state: HostState, variable: str) -> Any:
     return value
 
 
-def _format_value(value: Any) -> str | float | None:
+def _format_value(value: Any) -> str | float:
     """Return a number, the text of another value, or the type of an object."""
-    if value is None or isinstance(value, int | float):
-        return value
-    is_plain = isinstance(value, str | list | tuple | dict)
-    return repr(value) if is_plain else f"a {type(value).__name__}"
+    is_plain = value is None or isinstance(value, str | int | float | list | tuple | dict)
+    text = repr(value) if is_plain else f"a {type(value).__name__}"
+    return value if isinstance(value, int | float) else text
 
 
 def _list_variables(query: Any) -> Iterator[str]:

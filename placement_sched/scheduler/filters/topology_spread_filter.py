@@ -59,7 +59,7 @@ class TopologySpreadFilter(BaseHostFilter):
         """Suggest a larger maximum skew, or a request without the server group."""
         rejection = self.rejection(host_state, spec_obj)
         spread = spec_obj.spread
-        if rejection is not None and spread is not None and rejection.kind == "max_skew":
+        if rejection is not None and spread is not None and rejection.actual is not None:
             request = replace(spread.request, max_skew=rejection.actual)
             words = f"raise {MAX_SKEW} to {rejection.actual}"
             changed = replace(spec_obj, spread=replace(spread, request=request))

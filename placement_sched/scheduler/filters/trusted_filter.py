@@ -72,8 +72,7 @@ class TrustedFilter(BaseHostFilter):
             trust, cause = attested.level.trust, _find_cause(attested)
         if trust == requested_trust:
             return None
-        kind = "trust_level" if "since" in cause else "not_attested"
-        return Rejection(kind=kind, requested=requested_trust, actual=trust, values=cause)
+        return Rejection(kind="trust_level", requested=requested_trust, actual=trust, values=cause)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without the extra spec ``trust:trusted_host``."""

@@ -44,7 +44,7 @@ class RoutedNetworksFilter(BaseRequestFilter):
         networks = [network for network in spec.requested_networks if not network.is_open]
         unresolved = next((network for network in networks if network.segments is None), None)
         if unresolved is not None:
-            return Rejection(kind="unknown_segments", values={"network": unresolved.label})
+            return Rejection(kind="routed_network", values={"network": unresolved.label})
         routed = [network for network in networks if network.segments]
         if not routed:
             return None
@@ -55,7 +55,7 @@ class RoutedNetworksFilter(BaseRequestFilter):
             lost = next((uuid for uuid in network.segments or () if not joined.get(uuid)), None)
             if lost is not None:
                 values = {"network": network.label, "segment": lost}
-                return Rejection(kind="no_segment_aggregate", values=values)
+                return Rejection(kind="routed_network", values=values)
         # A set of alternatives per network: a host must be in an aggregate of each set.
         choices = ({agg for uuid in net.segments or () for agg in joined[uuid]} for net in routed)
         sets = dict.fromkeys(tuple(sorted(aggregates)) for aggregates in choices)

@@ -118,7 +118,7 @@ def test_aggregates_of_all_segments_are_read_at_once():
 def test_segment_without_an_aggregate_rejects_the_request(networks, about):
     outcome = apply_filter(*networks)
     values = {"network": about, "segment": SEGMENT_4}
-    assert outcome == Rejection(kind="no_segment_aggregate", values=values)
+    assert outcome == Rejection(kind="routed_network", values=values)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_segment_without_an_aggregate_rejects_the_request(networks, about):
     ],
 )
 def test_unknown_segments_reject_the_request(networks, about):
-    assert apply_filter(*networks) == Rejection(kind="unknown_segments", values={"network": about})
+    assert apply_filter(*networks) == Rejection(kind="routed_network", values={"network": about})
 
 
 def test_requested_network_has_the_attribute_names_of_nova():
