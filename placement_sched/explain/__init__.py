@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations: why hosts are rejected, as values, and the sentences about them."""
+"""Explanations of rejected hosts, as values and as sentences."""

@@ -139,7 +139,7 @@ def _advise_trait(constraint: Constraint, provider: str | None) -> Iterator[Sugg
 def _advise_membership(
     constraint: Constraint, provider: str | None, memberships: Collection[str]
 ) -> Iterator[SuggestedChange]:
-    """Suggest changes with uuids of aggregates, which the caller replaces by names."""
+    """Suggest changes with uuids that the caller replaces by names."""
     uuids = list(constraint.names)
     if constraint.is_forbidden:
         uuids = [uuid for uuid in uuids if uuid in memberships] or uuids

@@ -74,9 +74,9 @@ def find_near_misses(
     budget: WorkBudget,
     ignored_roots: Collection[int] = (),
 ) -> NearMisses:
-    """Find the smallest sets of constraints and rules whose removal lets trees serve.
+    """Find the smallest sets of constraints to drop for candidates.
 
-    Sets that let the most trees serve come first.
+    Rules count as constraints. Sets that let the most trees serve come first.
     ``ignored_roots`` are the root ids of trees to ignore. If the budget is exceeded, the result is
     incomplete: it has only the sets that were evaluated before.
     """

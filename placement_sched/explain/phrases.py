@@ -7,11 +7,12 @@ console therefore build the same sentences. ``names`` maps uuids to names that r
 entry of an unknown kind, from a newer server or an old record, keeps its text.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
+from placement_sched.explain.ranges import AnyNumber, merge_values, replace_numbers
 from placement_sched.model.amounts import format_amount, format_class
 from placement_sched.model.clock import format_duration
 from placement_sched.model.document import Json
@@ -42,35 +43,6 @@ class Kind:
     advice: _Text = ""
 
 
-class _Range(float):
-    """A number of several rejections, printed as the range of the numbers."""
-
-    numbers: Sequence[float]
-
-    def __new__(cls, numbers: Iterable[float]) -> Self:
-        ordered = sorted(set(numbers))
-        number = super().__new__(cls, ordered[0])
-        number.numbers = ordered
-        return number
-
-    def __format__(self, spec: str) -> str:
-        first, last = format(self.numbers[0], spec), format(self.numbers[-1], spec)
-        return first if first == last else f"{first}..{last}"
-
-    def __str__(self) -> str:
-        return format(self, "")
-
-
-class _AnyNumber(float):
-    """A number that is left out of a text, to compare the words of two texts."""
-
-    def __format__(self, spec: str) -> str:
-        return "#"
-
-    def __str__(self) -> str:
-        return "#"
-
-
 #: Number of characters of a uuid.
 _UUID_LENGTH = 36
 
@@ -81,18 +53,18 @@ def describe_rejection(rejection: Rejection) -> str:
 
 
 def build_reason(rejection: Rejection) -> Json:
-    """Return a rejection in JSON: its kind, its values and the sentence ``reason``."""
+    """Return a rejection in JSON: kind, values and ``reason``."""
     values = rejection.as_json()
     return {"reason": rejection.text or format_reason(values), **values}
 
 
 def select_subject(values: Json) -> Json:
-    """Return the kind of a rejection and its subject, without amounts and providers."""
+    """Return the kind of a rejection and its subject, without amounts."""
     return {key: values[key] for key in ("kind", *_SUBJECTS) if key in values}
 
 
 def build_code(values: Json) -> str:
-    """Return kind and subject of a rejection as a code, such as ``capacity:MEMORY_MB``."""
+    """Return kind and subject as a code, such as ``capacity:MEMORY_MB``."""
     subject = next((values[key] for key in _SUBJECTS if key in values), "")
     if isinstance(subject, list):
         subject = ",".join(map(str, subject))
@@ -105,7 +77,7 @@ def _apply(text: _Text, values: Json) -> str:
 
 
 def format_detail(values: Json, names: Names | None = None) -> str:
-    """Return the requested value of a constraint, with the group that requests it."""
+    """Return the requested value of a constraint, with its group."""
     kind = KINDS.get(values.get("kind", ""))
     if kind is None or not kind.detail:
         return str(values.get("detail", ""))
@@ -148,13 +120,13 @@ def _add_provider(values: Json, words: str) -> str:
 
 def merge_reasons(entries: Sequence[Json], names: Names | None = None) -> str:
     """Return a reason for rejections that differ only in numbers, as ranges."""
-    return format_reason(_merge([_select_values(each) for each in entries]), names)
+    return format_reason(merge_values([_select_values(each) for each in entries]), names)
 
 
 def build_group_key(entry: Json) -> tuple[str, str]:
     """Return a key that is equal for rejections which differ only in numbers."""
     values = _select_values(entry)
-    return str(values.get("kind", "")), format_reason(_replace_numbers(values))
+    return str(values.get("kind", "")), format_reason(replace_numbers(values))
 
 
 def _select_values(entry: Json) -> Json:
@@ -164,32 +136,8 @@ def _select_values(entry: Json) -> Json:
     return {key: value for key, value in entry.items() if key not in left_out}
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _replace_numbers(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _replace_numbers(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_replace_numbers(part) for part in value]
-    return _AnyNumber(value) if _is_number(value) else value
-
-
-def _merge(values: Sequence[Any]) -> Any:
-    """Merge values of the same shape, with a range in place of each number."""
-    first = values[0]
-    if isinstance(first, Mapping):
-        return {
-            key: _merge([each.get(key, part) for each in values]) for key, part in first.items()
-        }
-    if isinstance(first, list | tuple):
-        return [_merge(parts) for parts in zip(*values, strict=False)]
-    return _Range(values) if all(map(_is_number, values)) else first
-
-
 def with_names(value: Any, names: Names | None) -> Any:
-    """Replace uuids by names in texts, and in values of any depth, except in the query."""
+    """Replace uuids by names in texts and values, except in the query."""
     if not names:
         return value
     if isinstance(value, Mapping):
@@ -229,11 +177,11 @@ def describe_would_fit(
     """
     droppable, clauses = [], []
     for values in constraints:
-        kind, shown = KINDS[values["kind"]], with_names(values, names)
+        kind, named_values = KINDS[values["kind"]], with_names(values, names)
         if kind.drop:
-            droppable.append(_apply(kind.drop, shown) + _format_group(values))
+            droppable.append(_apply(kind.drop, named_values) + _format_group(values))
         elif text := kind.clauses if several else kind.clause:
-            clauses.append(_apply(text, shown) + _format_group(values))
+            clauses.append(_apply(text, named_values) + _format_group(values))
     clauses += [format_clause(stage, values, several=several) for stage, values in rejections]
     words = f"would fit without {join_words(droppable)}" if droppable else "would fit"
     return f"{words}, but {join_words(clauses)}" if clauses else words
@@ -272,11 +220,11 @@ def describe_hosts_without(
 
     ``hosts`` is their number. A filter may still reject them, because no filter was run on them.
     """
-    others = [format_label(each, names) for each in constraints if each["kind"] != "disabled"]
-    are_disabled = len(others) < len(constraints)
+    labels = [format_label(each, names) for each in constraints if each["kind"] != "disabled"]
+    are_disabled = len(labels) < len(constraints)
     verb, meets = ("is", "meets") if hosts == 1 else ("are", "meet")
     disabled = f"{verb} disabled and " if are_disabled else ""
-    but = f"all constraints but {join_words(others)}" if others else "all other constraints"
+    but = f"all constraints but {join_words(labels)}" if labels else "all other constraints"
     return f"{format_host_count(hosts)} {disabled}{meets} {but}"
 
 
@@ -290,7 +238,7 @@ def describe_last_stage(label: str, before: int) -> str:
 
 
 def describe_last_filter(name: str, before: int) -> str:
-    """Return a sentence about the filter, or the stage after the search, that left no host."""
+    """Return a sentence about the filter that left no host."""
     if name == USED_UP:
         return "no host has remaining capacity"
     if name != COMPUTE_NODES:
@@ -303,7 +251,7 @@ def describe_last_filter(name: str, before: int) -> str:
 
 
 def describe_limit(option: str, cut: int) -> str:
-    """Return a sentence, after another, about hosts beyond the limit of candidates."""
+    """Return a further sentence about hosts beyond the limit."""
     return (
         f". The limit of candidates ({option}) had already excluded {format_host_count(cut)}. "
         "Raise the limit, or set [placement] allocation_candidates_generation_strategy = "
@@ -312,7 +260,7 @@ def describe_limit(option: str, cut: int) -> str:
 
 
 def describe_later_instance(placed: int, requested: int, stage: str | None) -> str:
-    """Return a sentence about the instance that found no host after earlier instances."""
+    """Return a sentence about a later instance that found no host."""
     words = "there are hosts for some of the instances, but not for all of them"
     if requested:
         words = f"{placed} of the {requested} instances {'fit' if placed > 1 else 'fits'}"
@@ -320,7 +268,7 @@ def describe_later_instance(placed: int, requested: int, stage: str | None) -> s
 
 
 def describe_room(at_most: int, instances: int) -> str:
-    """Return a sentence about the capacity for some of the requested instances."""
+    """Return a sentence about capacity for some of the instances."""
     return f"the hosts that passed have capacity for at most {at_most} of the {instances} instances"
 
 
@@ -440,7 +388,7 @@ def _build_down_kind(reason: str, state: str) -> Kind:
 
 def _format_age(seconds: float) -> str:
     """Format an age, or the range of several ages."""
-    if isinstance(seconds, _AnyNumber):
+    if isinstance(seconds, AnyNumber):
         return str(seconds)
     ages = [format_duration(each) for each in getattr(seconds, "numbers", [seconds])]
     return ages[0] if ages[0] == ages[-1] else f"{ages[0]}..{ages[-1]}"
@@ -451,7 +399,7 @@ def _describe_query(values: Json) -> str:
     return f"{values['requested']} does not hold: {attributes}".rstrip(": ")
 
 
-#: The keys of values that say what a rejection is about, in order of preference.
+#: The keys of the subject of a rejection, in order of preference.
 _SUBJECTS = ("resource_class", "traits", "aggregates", "trees", "groups", "option", "key", "filter")
 #: Sentences about requests that reach no provider.
 NO_HOST = {"providers": "there is no resource provider", "requested_hosts": "there is no such host"}

@@ -136,7 +136,7 @@ class StageOutcome:
     failing: Mapping[int, Mask] = field(default_factory=dict)
 
     def list_failing_slots(self, tree: int) -> list[int]:
-        """Return the slots for which a tree has no remaining provider."""
+        """Return the slots that no remaining provider of a tree serves."""
         return [slot for slot, trees in self.failing.items() if trees[tree]]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints of a candidates query, as explanations and suggested changes name them."""
+"""Constraints of a candidates query, as explanations name them."""
 
 from dataclasses import dataclass, field
 

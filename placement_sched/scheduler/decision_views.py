@@ -10,7 +10,8 @@ from typing import Any
 from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
-from placement_sched.explain.values import ExplanationView, RejectReason
+from placement_sched.explain.host_verdict import RejectReason
+from placement_sched.explain.values import ExplanationView
 from placement_sched.limits import (
     MAX_COUNTED_INTERVALS,
     MAX_COUNTED_VALUES,

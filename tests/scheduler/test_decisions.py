@@ -14,6 +14,7 @@ from placement_sched.explain.values import (
     Rejected,
     RequestFilterReport,
 )
+from placement_sched.model.rejection import Rejection
 from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decisions import MAX_FUNNEL_BYTES, limit_size
 from tests.support.scheduling import (

@@ -64,7 +64,7 @@ class HostName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostRejection:
-    """The rejection of a host: family and name of the stage, the reason and its kind."""
+    """The rejection of a host: stage, name, reason and kind."""
 
     stage: str
     name: str

@@ -12,6 +12,7 @@ from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
 from placement_sched.explain.changes import build_change
+from placement_sched.explain.host_verdict import HostVerdict
 from placement_sched.explain.near_misses import remove_constraints, with_amount
 from placement_sched.explain.phrases import (
     build_reason,
@@ -26,7 +27,6 @@ from placement_sched.explain.stages import Stage, find_nearest_amounts, list_sta
 from placement_sched.explain.values import (
     ExplanationView,
     FitSuggestion,
-    HostVerdict,
     NearMiss,
     NearMisses,
     build_hosts_json,

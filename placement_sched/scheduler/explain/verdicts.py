@@ -17,6 +17,7 @@ from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownResourceClassOrTrait
 from placement_sched.explain.changes import build_change, suggest_dropping
+from placement_sched.explain.host_verdict import HostVerdict, RejectReason
 from placement_sched.explain.near_misses import remove_constraints
 from placement_sched.explain.report import map_rejections_by_root
 from placement_sched.explain.stages import list_stages
@@ -27,8 +28,6 @@ from placement_sched.explain.values import (
     CandidatesReport,
     ExplanationView,
     Funnel,
-    HostVerdict,
-    RejectReason,
     StepReport,
 )
 from placement_sched.limits import MAX_COMPARED_NAMES, MAX_SIMILAR_NAMES

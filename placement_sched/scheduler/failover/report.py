@@ -25,7 +25,7 @@ from time import monotonic
 from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, Unavailable
-from placement_sched.explain.values import HostVerdict
+from placement_sched.explain.host_verdict import HostVerdict
 from placement_sched.limits import MAX_FAILOVER_FLAVORS, MAX_FAILURE_SETS, MAX_REPORTED_FAILURES
 from placement_sched.model.document import Json
 from placement_sched.model.figures import Allowance
