@@ -370,6 +370,9 @@ decisions = define_uuid_table(
     # The stage that left no host, and its sentence.
     Column("stage", make_exact_text(255)),
     Column("reason", LongText),
+    # The kind of the reason, and its subject, such as a resource class.
+    Column("reason_kind", String(64)),
+    Column("reason_subject", make_exact_text(255)),
     # The digest of the whole request: equal instance uuids with another digest are a conflict.
     Column("request_digest", String(64), nullable=False),
     Column("request", LongText, nullable=False),
@@ -387,6 +390,7 @@ decisions = define_uuid_table(
         "policy",
         "flavor",
         "stage",
+        "reason_kind",
         second_column="id",
     ),
 )

@@ -65,11 +65,25 @@ def select_subject(values: Json) -> Json:
 
 def build_code(values: Json) -> str:
     """Return kind and subject as a code, such as ``capacity:MEMORY_MB``."""
+    return join_code(values.get("kind", OTHER), get_subject(values))
+
+
+def get_subject(values: Json) -> str:
+    """Return the subject of a rejection as a text, such as ``MEMORY_MB``."""
     subject = next((values[key] for key in _SUBJECTS if key in values), "")
-    if isinstance(subject, list):
-        subject = ",".join(map(str, subject))
-    kind = values.get("kind", OTHER)
-    return f"{kind}:{subject}" if subject else str(kind)
+    return ",".join(map(str, subject)) if isinstance(subject, list) else str(subject)
+
+
+def join_code(kind: str, subject: str | None) -> str:
+    """Join a kind and its subject to a code."""
+    return f"{kind}:{subject}" if subject else kind
+
+
+def describe_code(kind: str, subject: str | None, names: Names | None = None) -> str:
+    """Return an operator's words for a kind and a subject, if it has any."""
+    text = subject or ""
+    values = {**{key: [text] for key in _SUBJECTS}, "resource_class": text, "kind": kind}
+    return describe_stage(values, names)
 
 
 def _apply(text: _Text, values: Json) -> str:
@@ -87,6 +101,13 @@ def format_detail(values: Json, names: Names | None = None) -> str:
 def format_label(values: Json, names: Names | None = None) -> str:
     """Return the name of a step: the constraint and its detail."""
     return f"{values['constraint']} {format_detail(values, names)}".strip()
+
+
+def format_title(values: Json) -> str:
+    """Return the name of a step without the requested amount, to group steps."""
+    if "resource_class" not in values:
+        return format_label(values)
+    return f"{values['constraint']} {values['resource_class']}{_format_group(values)}"
 
 
 def format_reason(values: Json, names: Names | None = None) -> str:
@@ -603,6 +624,8 @@ KINDS: Mapping[str, Kind] = {
     ),
     "unknown_zone": Kind("", "no such zone"),
 }
+#: All kinds in ``obstacle``: a run may also find no host without a rejection of a single host.
+CODES = frozenset({*KINDS, *NO_HOST, OTHER, "later_instance", "room"})
 
 #: Units of the amounts of a resource class.
 _UNITS = {"MEMORY_MB": " MB", "DISK_GB": " GB"}

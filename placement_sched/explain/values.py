@@ -17,6 +17,7 @@ from placement_sched.model.names import join_words
 from placement_sched.model.rejection import (
     CANDIDATES,
     FILTERS,
+    OTHER,
     REQUEST_FILTERS,
     Rejection,
     SuggestedChange,
@@ -30,6 +31,7 @@ class Obstacle:
     ``stage`` is the family of the stage, such as ``filters``, and ``name`` its name, such as
     ``RamFilter``. ``reason`` is a sentence for operators. ``values`` are the kind and the values of
     the most frequent rejection. ``label`` is the name without details, as a metric label.
+    ``title`` is the name without requested amounts, if it has any.
     """
 
     stage: str
@@ -37,11 +39,17 @@ class Obstacle:
     reason: str
     values: Json = field(default_factory=dict)
     label: str = ""
+    title: str = ""
 
     @property
-    def code(self) -> str:
-        """Return the code of the rejection, such as ``capacity:VCPU``."""
-        return phrases.build_code(self.values)
+    def kind(self) -> str:
+        """Return the kind of the rejection, such as ``capacity``."""
+        return str(self.values.get("kind", OTHER))
+
+    @property
+    def subject(self) -> str:
+        """Return what the rejection is about, such as ``VCPU``, or an empty text."""
+        return phrases.get_subject(self.values)
 
     def as_json(self) -> Json:
         """Return the stage as the value of ``obstacle``."""
@@ -247,15 +255,18 @@ class CandidatesReport:
         for miss in self.nearest_misses.misses:
             constraints = list(map(constraint_as_json, miss.constraints))
             name = join_words(map(phrases.format_label, constraints))
+            title = join_words(map(phrases.format_title, constraints))
             words = phrases.describe_hosts_without(miss.hosts, constraints)
             values = {**_select_values(miss.constraints[0]), "hosts": miss.hosts}
             values["constraints"] = constraints
-            return Obstacle(CANDIDATES, name, words, values, miss.constraints[0].family)
+            return Obstacle(CANDIDATES, name, words, values, miss.constraints[0].family, title)
         for step in self.steps:
             if step.before and not step.after:
                 words = phrases.describe_last_stage(step.label, step.before)
                 values = {**_select_values(step.constraint), "hosts": step.before}
-                return Obstacle(CANDIDATES, step.label, words, values, step.constraint.family)
+                title = phrases.format_title(constraint_as_json(step.constraint))
+                family = step.constraint.family
+                return Obstacle(CANDIDATES, step.label, words, values, family, title)
         name = "providers" if self.query else "requested_hosts"
         return Obstacle(CANDIDATES, name, phrases.NO_HOST[name], {"kind": name}, name)
 

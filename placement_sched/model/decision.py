@@ -115,7 +115,9 @@ class DecisionSummary:
     repeatedly, ``request_ids`` are the ids of the request that was answered first. ``kind`` is in
     :data:`KINDS`. ``flavor`` is the name of the flavor, or None for a flavor without a name.
     ``stage`` and ``reason`` are the name of the stage that left no host and its sentence, or None
-    if hosts were selected.
+    if hosts were selected. ``reason_kind`` and ``reason_subject`` are the kind of the most frequent
+    rejection of this stage and what it is about, such as a resource class. Both are None in
+    decisions of earlier releases.
     """
 
     uuid: str
@@ -129,6 +131,8 @@ class DecisionSummary:
     flavor: str | None = None
     stage: str | None = None
     reason: str | None = None
+    reason_kind: str | None = None
+    reason_subject: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +188,8 @@ class DecisionQuery:
     policy: str | None = None
     flavor: str | None = None
     stage: str | None = None
+    reason_kind: str | None = None
+    reason_subject: str | None = None
     instance: str | None = None
     host: str | None = None
     request_id: str | None = None
@@ -194,12 +200,12 @@ class DecisionQuery:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCount:
-    """The number of decisions with an equal value, such as a flavor.
+    """The number of decisions with equal values, such as a flavor.
 
-    ``name`` is the value. ``failed`` is the number of these decisions that found no host.
+    ``failed`` is the number of these decisions that found no host.
     """
 
-    name: str
+    values: tuple[str | None, ...]
     count: int
     failed: int
 
@@ -271,18 +277,30 @@ class DecisionLabels(NamedTuple):
     name: str = ""
 
 
+class ReasonLabels(NamedTuple):
+    """The labels of a request without a host in metrics.
+
+    ``kind`` is a kind of reason of this release or ``other``. ``resource_class`` may be empty.
+    """
+
+    kind: str
+    resource_class: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulingResult:
     """The result of a request, its new decision, and its labels in metrics.
 
     ``decision`` is None for a repeated request, and for an explanation that is not recorded.
     ``funnel`` has the counts of each stage. ``labels`` is None if metrics do not count the result.
+    ``reason`` is None if hosts were selected.
     """
 
     result: Json
     decision: Decision | None = None
     funnel: Mapping[str, Any] | None = None
     labels: DecisionLabels | None = None
+    reason: ReasonLabels | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +11,7 @@ from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.explain.host_verdict import RejectReason
+from placement_sched.explain.phrases import CODES, join_code
 from placement_sched.explain.values import ExplanationView
 from placement_sched.limits import (
     MAX_COUNTED_INTERVALS,
@@ -51,9 +52,12 @@ _IDS = ("request_id", "global_request_id")
 #: Query parameters that are fields of :class:`DecisionQuery` without conversion.
 _PLAIN = ("outcome", "kind", "project_id", "flavor", "stage", "host", *_IDS)
 _TIMES = ("since", "until")
+#: The keys of a rejected host, in addition to the reason.
+_HOST = ("host", "node")
 
 #: The columns whose values are counted, by their keys in the result.
 _COUNTED = {"stages": "stage", "flavors": "flavor", "policies": "policy", "projects": "project_id"}
+_REASON = ("reason_kind", "reason_subject")
 #: Lengths of the intervals of a count over time, in seconds.
 _BUCKETS = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
 #: Maximum number of funnels that an SQL statement reads.
@@ -68,12 +72,15 @@ def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
     Raises :class:`Invalid`, naming the parameter, for an invalid uuid or time.
     """
     policy, instance = parameters.get("policy"), parameters.get("instance")
+    kind, _, subject = (parameters.get("reason") or "").partition(":")
     plain: Json = {name: parameters.get(name) for name in _PLAIN}
     for name in _TIMES:
         if (time := parameters.get(name)) is not None:
             plain[name] = formats.read(formats.parse_datetime, time, name)
     return DecisionQuery(
         **plain,
+        reason_kind=kind or None,
+        reason_subject=subject or None,
         policy=None if policy is None else policy.lower(),  # names of sections are in lower case
         instance=None
         if instance is None
@@ -92,6 +99,7 @@ def find_unknown_names(
     list_names: Mapping[str, Callable[[], Collection[str]]] = {
         "flavor": lambda: [flavor.name for flavor in flavors.list_flavors(connection)],
         "policy": lambda: [DEFAULT_POLICY, *policies.names],
+        "reason": lambda: CODES,
         "host": lambda: {host for host, _ in compute_nodes.map_names_by_uuid(connection).values()},
         "rejected": lambda: compute_nodes.list_names(connection),
     }
@@ -99,11 +107,12 @@ def find_unknown_names(
         if (name := parameters.get(key)) is None:
             continue
         noun = "host" if key == "rejected" else key
-        search = read_query({noun: name})
+        search = replace(read_query({noun: name}), reason_subject=None)
         if decisions.search(connection, search, limit=1):
             continue
-        name = search.policy if key == "policy" and search.policy else name
-        names = {*existing(), *decisions.list_recent_names(connection, noun)}
+        name = search.policy or search.reason_kind or name
+        column = "reason_kind" if key == "reason" else noun
+        names = {*existing(), *decisions.list_recent_names(connection, column)}
         if name not in names and not (key == "policy" and policies.is_usable(name)):
             detail = f"there is no {noun} {name!r}{suggest_name(noun, name, names)}"
             yield {"key": key, "detail": detail}
@@ -122,7 +131,7 @@ def build_decision_view(decision: Decision) -> Json:
 
 
 #: Keys of a list entry that follow ``project_id``.
-_MORE = ("created_at", "policy", "stage", "reason")
+_MORE = ("created_at", "policy", "stage", "reason", *_REASON)
 
 
 def summarize_decision(decision: DecisionSummary) -> Json:
@@ -153,11 +162,12 @@ def count_decisions(connection: Connection, query: DecisionQuery, now: datetime)
         "outcomes": dict(outcomes),
         **{
             key: [
-                asdict(row)
-                for row in decisions.count_by_value(connection, query, column, MAX_COUNTED_VALUES)
+                {"name": row.values[0], "count": row.count, "failed": row.failed}
+                for row in decisions.count_by_value(connection, query, [column], MAX_COUNTED_VALUES)
             ]
             for key, column in _COUNTED.items()
         },
+        "reasons": list(_count_by_reason(connection, query)),
         "since": begin,
         "until": query.until or now,
         "bucket_seconds": seconds,
@@ -166,6 +176,13 @@ def count_decisions(connection: Connection, query: DecisionQuery, now: datetime)
             for time in sorted(buckets)
         ],
     }
+
+
+def _count_by_reason(connection: Connection, query: DecisionQuery) -> Iterator[Json]:
+    for row in decisions.count_by_value(connection, query, _REASON, MAX_COUNTED_VALUES):
+        kind, subject = row.values
+        numbers = {"count": row.count, "failed": row.failed}
+        yield {"name": join_code(str(kind), subject), "kind": kind, "subject": subject, **numbers}
 
 
 def find_rejecting_decisions(
@@ -187,7 +204,7 @@ def find_rejecting_decisions(
                 break
             examined += 1
             funnel = funnels.get(row.uuid, RecordedFunnel(None))
-            if reasons := list(map(asdict, iterate_rejections(funnel, host))):
+            if reasons := list(iterate_rejections(funnel, host)):
                 matches.append(summarize_decision(row) | {"rejections": reasons})
             elif host not in {place.host for place in row.instances} and not is_complete_for(
                 funnel, host
@@ -201,13 +218,17 @@ def find_rejecting_decisions(
     }
 
 
-def iterate_rejections(recorded: RecordedFunnel, host: str) -> Iterator[RejectReason]:
-    """Yield the rejections of a host or node in a recorded funnel."""
+def iterate_rejections(recorded: RecordedFunnel, host: str) -> Iterator[Json]:
+    """Yield the rejections of a host or node in a recorded funnel.
+
+    Funnels of earlier releases have no kinds and values.
+    """
     for category, stage in _iterate_stages(recorded):
         for entry in stage.get("rejected", ()):
             if host in {entry["host"], entry["node"]}:
                 name = stage.get("name") or f"{stage['constraint']} {stage['detail']}".strip()
-                yield RejectReason(category, name, entry["reason"])
+                values = {key: value for key, value in entry.items() if key not in _HOST}
+                yield {"stage": category, "name": name, **values}
 
 
 def is_complete_for(recorded: RecordedFunnel, host: str) -> bool:

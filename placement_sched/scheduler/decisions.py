@@ -6,6 +6,7 @@ explanation is recorded only on request.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -15,6 +16,7 @@ from oslo_log import log
 from placement_sched import errors
 from placement_sched.config.conf import list_server_options
 from placement_sched.config.settings import Settings, cached_by_settings
+from placement_sched.explain import phrases
 from placement_sched.explain.values import ExplanationView, Funnel, Obstacle, build_hosts_json
 from placement_sched.limits import (
     MAX_BEST_HOSTS,
@@ -25,15 +27,22 @@ from placement_sched.limits import (
 from placement_sched.model import decision as results
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.context import RequestIds
-from placement_sched.model.decision import Conditions, Decision, DecisionLabels, SchedulingResult
+from placement_sched.model.decision import (
+    Conditions,
+    Decision,
+    DecisionLabels,
+    ReasonLabels,
+    SchedulingResult,
+)
 from placement_sched.model.document import Json
+from placement_sched.model.rejection import OTHER
 from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
 
 LOG = log.getLogger(__name__)
 
-#: Maximum number of recorded characters of a name.
-_MAX_NAME = 255
+#: Maximum numbers of recorded characters of a name, and of the kind of a reason.
+_MAX_NAME, _MAX_KIND = 255, 64
 #: Maximum numbers of recorded rejected hosts per stage, tried until the funnel is small enough.
 _MAX_REJECTED = (MAX_RECORDED_REJECTIONS, 20, 3)
 
@@ -99,7 +108,7 @@ def make_decision(
         result["instance_uuids"] = list(spec.instance_uuids)
     chosen: list[str | None] = [best.service_host for best, *_ in run.selections]
     hosts = chosen or [None] * len(spec.instance_uuids)
-    return Decision(
+    decision = Decision(
         uuid=uuid,
         outcome=results.SELECTED if run.selections else results.NO_VALID_HOST,
         project_id=spec.project_id,
@@ -114,6 +123,15 @@ def make_decision(
         flavor=spec.flavor.name[:_MAX_NAME] or None,
         kind=kind,
         request_ids=ids,
+    )
+    if (obstacle := funnel.obstacle) is None:
+        return decision
+    return replace(
+        decision,
+        stage=(obstacle.title or obstacle.name or obstacle.stage)[:_MAX_NAME],
+        reason=obstacle.reason,
+        reason_kind=obstacle.kind[:_MAX_KIND],
+        reason_subject=obstacle.subject[:_MAX_NAME] or None,
     )
 
 
@@ -163,7 +181,11 @@ def build_result(decision: Decision, obstacle: Obstacle | None = None) -> Schedu
     """Build the result of a decision, with the stage that left no host."""
     stage, name = (obstacle.stage, obstacle.label) if obstacle else ("", "")
     labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY, stage, name)
-    return SchedulingResult(dict(decision.result), decision, decision.funnel, labels)
+    reason = None
+    if obstacle is not None:
+        kind = obstacle.kind if obstacle.kind in phrases.CODES else OTHER
+        reason = ReasonLabels(kind, obstacle.values.get("resource_class", ""))
+    return SchedulingResult(dict(decision.result), decision, decision.funnel, labels, reason)
 
 
 def build_no_valid_host(

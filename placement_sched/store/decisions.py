@@ -5,8 +5,7 @@ A notice announces to webhooks that a request without a host would fit now. A sh
 the choices of nova and of this service for an instance.
 """
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -83,17 +82,18 @@ _COLUMNS = decisions.c
 _PLACES = decision_places.c
 _PLACE = insert(decision_places)
 #: Attributes of a decision, and of its request ids, that have columns of the same name.
-_DECISION_ATTRIBUTES = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
+_DECISION_ATTRIBUTES = ("uuid", "outcome", "kind", "policy", "project_id", "reason_kind")
+#: Attributes of a decision whose characters a database may be unable to store.
+_TEXTS = ("flavor", "stage", "reason", "reason_subject")
 _IDS = ("request_id", "global_request_id")
 #: The columns that a list shows, without the large JSON documents.
-_LISTED = (*_DECISION_ATTRIBUTES, "stage", "reason")
+_LISTED = (*_DECISION_ATTRIBUTES, *_TEXTS)
 _SUMMARY = tuple(_COLUMNS[name] for name in (*_LISTED, *_IDS, "created_at"))
 #: Filters that compare a column of the same name for equality.
-_EQUAL = ("outcome", "kind", "project_id", "policy", "flavor", "stage", "global_request_id")
-#: The requested amount in the name of a stage, such as ``resources VCPU:4``.
-_AMOUNT = re.compile(r":\d+\b")
-#: Length of a stored stage in characters.
-_MAX_STAGE = 255
+_EQUAL = (
+    *("outcome", "kind", "project_id", "policy", "flavor", "stage", "reason_kind"),
+    *("reason_subject", "global_request_id"),
+)
 #: Parts of a time to group by, coarsest first.
 _TIME_PARTS = ("year", "month", "day", "hour", "minute")
 _NOTICES = decision_notices.c
@@ -170,9 +170,8 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
     """Record a decision and its instances."""
     connection.execute(
         insert(decisions).values(
-            **{name: getattr(decision, name) for name in _DECISION_ATTRIBUTES}
-            | {"flavor": _make_storable(connection, decision.flavor)},
-            **_build_obstacle(connection, decision.funnel),
+            **{name: getattr(decision, name) for name in _DECISION_ATTRIBUTES},
+            **{name: _make_storable(connection, getattr(decision, name)) for name in _TEXTS},
             **{name: getattr(decision.request_ids, name) for name in _IDS},
             request_digest=decision.digest,
             request=to_storable(decision.request),
@@ -239,16 +238,19 @@ def find_oldest_time(connection: Connection, filters: DecisionQuery) -> datetime
 
 
 def count_by_value(
-    connection: Connection, filters: DecisionQuery, column: str, limit: int
+    connection: Connection, filters: DecisionQuery, columns: Sequence[str], limit: int
 ) -> tuple[DecisionCount, ...]:
-    """Count matching decisions by the most frequent values of a column."""
-    value, count = _COLUMNS[column], func.count().label("count")
+    """Count matching decisions by the most frequent values of columns.
+
+    Decisions without a value in the first column are not counted.
+    """
+    values, count = [_COLUMNS[name] for name in columns], func.count().label("count")
     failed = func.sum(case((_COLUMNS.outcome == NO_VALID_HOST, 1), else_=0))
-    query = _filter(select(value, count, failed).where(value.is_not(None)), filters)
-    query = query.group_by(value).order_by(count.desc(), value).limit(limit)
+    query = _filter(select(count, failed, *values).where(values[0].is_not(None)), filters)
+    query = query.group_by(*values).order_by(count.desc(), *values).limit(limit)
     return tuple(
-        DecisionCount(name, number, int(failures))
-        for name, number, failures in connection.execute(query)
+        DecisionCount(tuple(names), number, int(failures))
+        for number, failures, *names in connection.execute(query)
     )
 
 
@@ -274,11 +276,11 @@ def _read_time(parts: Sequence[Any]) -> datetime:
 
 
 def list_recent_names(connection: Connection, column: str, limit: int = 1000) -> set[str]:
-    """Return the flavors, policies or hosts in the ``limit`` newest decisions.
+    """Return the distinct values of a column in the ``limit`` newest decisions.
 
-    ``column`` is ``flavor``, ``policy`` or ``host``.
+    ``column`` is ``flavor``, ``policy``, ``reason_kind`` or ``host``.
     """
-    newest = select(_COLUMNS.uuid, _COLUMNS.flavor, _COLUMNS.policy)
+    newest = select(_COLUMNS.uuid, _COLUMNS.flavor, _COLUMNS.policy, _COLUMNS.reason_kind)
     recent = newest.order_by(_COLUMNS.id.desc()).limit(limit).subquery()
     if column == "host":
         query = select(_PLACES.host).where(_PLACES.decision_uuid.in_(select(recent.c.uuid)))
@@ -394,21 +396,6 @@ def _make_storable(connection: Connection, name: str | None) -> str | None:
     if name is None or name.isascii():
         return name
     return Characters.read_from(connection).replace_unstorable(name)
-
-
-def _build_obstacle(
-    connection: Connection, funnel: Mapping[str, Any] | None
-) -> dict[str, str | None]:
-    """Return the columns about the stage that left no host."""
-    obstacle = (funnel or {}).get("obstacle")
-    if obstacle is None:
-        return {"stage": None, "reason": None}
-    # Without the requested amounts, so that equal obstacles of several flavors are grouped.
-    stage = _AMOUNT.sub("", obstacle["name"] or obstacle["stage"])[:_MAX_STAGE]
-    return {
-        "stage": _make_storable(connection, stage),
-        "reason": _make_storable(connection, obstacle["reason"]),
-    }
 
 
 def _to_json(document: Any) -> str | None:

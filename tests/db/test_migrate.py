@@ -73,11 +73,12 @@ def test_migration_keeps_placement_tables_and_adds_missing_tables(database):
 
 
 def test_interrupted_upgrade_from_the_first_release_is_repeated(database):
-    """The upgrade added the first of its columns only."""
+    """Each upgrade added the first of its columns only."""
     sync_schema(database)
     execute_statements(
         database,
         "ALTER TABLE sched_services DROP COLUMN version",
+        "ALTER TABLE sched_decisions DROP COLUMN reason_subject",
         f"UPDATE {VERSION_TABLE} SET version_num = '0026'",
     )
     sync_schema(database)

@@ -5,16 +5,20 @@ import pytest
 
 from placement_sched.explain.phrases import (
     KINDS,
+    build_code,
     build_group_key,
     build_reason,
+    describe_code,
     describe_rejection,
     describe_stage,
     format_clause,
     format_reason,
+    format_title,
     merge_reasons,
 )
 from placement_sched.model.rejection import Rejection
 
+AGGREGATE = "5d1e3c2b-0000-4000-8000-000000000001"
 HOST_AMOUNTS = {"unit": "MB", "capacity": 1500.0, "total": 1000, "allocation_ratio": 1.5}
 FAILOVER_CAPACITY = {
     "flavor": "m1.small",
@@ -365,3 +369,57 @@ def test_members_of_one_and_of_several_are_separate_groups():
 )
 def test_stage_of_a_filter_has_the_words_of_an_operator(values, words):
     assert describe_stage(values) == words
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ({"kind": "capacity", "resource_class": "VCPU", "filter": "F"}, "capacity:VCPU"),
+        ({"kind": "missing_trait", "traits": ["A", "B"]}, "missing_trait:A,B"),
+        ({"kind": "down", "filter": "ComputeFilter"}, "down:ComputeFilter"),
+        ({"filter": "OurFilter"}, "other:OurFilter"),
+        ({"kind": "room"}, "room"),
+    ],
+)
+def test_code_has_the_kind_and_the_subject(values, code):
+    assert build_code(values) == code
+
+
+@pytest.mark.parametrize(
+    ("kind", "subject", "words"),
+    [
+        ("capacity", "MEMORY_MB", "not enough memory"),
+        ("capacity", "CUSTOM_GPU", "not enough CUSTOM_GPU"),
+        ("missing_trait", "A,B", "no A,B"),
+        ("forbidden_aggregate", AGGREGATE, "reserved for other requests (gpu)"),
+        ("disabled", "COMPUTE_STATUS_DISABLED", "disabled"),
+        ("down", "ComputeFilter", "down"),
+        ("room", None, ""),
+        ("of_a_newer_release", "VCPU", ""),
+    ],
+)
+def test_recorded_code_has_the_words_of_its_kind(kind, subject, words):
+    assert describe_code(kind, subject, {AGGREGATE: "gpu"}) == words
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_words_of_every_kind_need_only_its_subject(kind):
+    assert isinstance(describe_code(kind, None), str)
+
+
+@pytest.mark.parametrize(
+    ("values", "title"),
+    [
+        ({"constraint": "resources", "resource_class": "VCPU", "requested": 4}, "resources VCPU"),
+        (
+            {"constraint": "resources", "resource_class": "VCPU", "requested": 4, "group": "_1"},
+            "resources VCPU (group _1)",
+        ),
+        (
+            {"constraint": "required", "kind": "missing_trait", "traits": ["CUSTOM_A:4"]},
+            "required CUSTOM_A:4",
+        ),
+    ],
+)
+def test_title_of_a_step_has_no_requested_amount(values, title):
+    assert format_title(values) == title

@@ -31,6 +31,7 @@ _FILTERS: Json = {
     "outcome": {"enum": [model.NO_VALID_HOST, model.SELECTED]},
     "kind": {"enum": list(model.KINDS)},
     **dict.fromkeys(("policy", "flavor", "stage", "project_id", "host", "rejected"), NAME),
+    "reason": {**NAME, "maxLength": 320},  # kind:subject, with columns of 64 and 255 characters
     **dict.fromkeys(("request_id", "global_request_id"), NAME),
     "instance": UUID,
     **dict.fromkeys(("since", "until"), _TIME),
@@ -60,7 +61,7 @@ def index(call: ApiCall) -> ApiResponse:
     "/v1/decision_counts", policy=f"{_POLICY}:list", query=COUNT, response=responses.DECISION_COUNTS
 )
 def count(call: ApiCall) -> ApiResponse:
-    """Count decisions by outcome, stage, flavor, policy, project and time."""
+    """Count decisions by outcome, stage, reason, flavor, policy, project and time."""
     return ApiResponse(body=count_decisions(call.services.scheduler, dict(call.query)))
 
 

@@ -137,7 +137,7 @@ _SUMMARY: Json = {
     "kind": {"enum": list(decision.KINDS)},
     "created_at": _NULLABLE_TEXT,
     **dict.fromkeys(_NAMES, _NULLABLE_TEXT),
-    **dict.fromkeys(("stage", "reason"), _NULLABLE_TEXT),
+    **dict.fromkeys(("stage", "reason", "reason_kind", "reason_subject"), _NULLABLE_TEXT),
     "instances": build_list_schema(
         _schema({"uuid": UUID, "host": _NULLABLE_TEXT}, {"name": _NULLABLE_TEXT})
     ),
@@ -145,6 +145,9 @@ _SUMMARY: Json = {
 _ENTRY = _schema(_SUMMARY, {"rejections": _OBJECTS})
 LIST_DECISIONS = build_page_schema("decisions", _ENTRY, {"rejected": _OBJECT, "warnings": _OBJECTS})
 _COUNTED = build_list_schema(_schema({"name": _TEXT, "count": _INTEGER, "failed": _INTEGER}))
+_REASON = _schema(
+    {"name": _TEXT, "kind": _TEXT, "subject": _NULLABLE_TEXT, "count": _INTEGER, "failed": _INTEGER}
+)
 _BY_OUTCOME: Json = dict.fromkeys((decision.SELECTED, decision.NO_VALID_HOST), _INTEGER)
 DECISION_COUNTS = Schemas(
     _schema(
@@ -152,6 +155,7 @@ DECISION_COUNTS = Schemas(
             "total": _INTEGER,
             "outcomes": _schema(_BY_OUTCOME),
             **dict.fromkeys(("stages", "flavors", "policies", "projects"), _COUNTED),
+            "reasons": build_list_schema(_REASON),
             **_build_texts("since", "until"),
             "bucket_seconds": _INTEGER,
             "buckets": build_list_schema(_schema({"begin": _TEXT, **_BY_OUTCOME})),

@@ -53,7 +53,7 @@ from placement_sched.cli.scheduler.scheduler_client import (
 )
 from placement_sched.console.reports import render_decision_report
 from placement_sched.errors import Invalid, NotFound, Unavailable, format_error
-from placement_sched.explain.phrases import with_names
+from placement_sched.explain.phrases import join_code, with_names
 from placement_sched.explain.reader import format_value, with_all_keys
 from placement_sched.model.clock import format_duration, parse_time, read_duration, utcnow
 from placement_sched.model.decision import KINDS
@@ -186,6 +186,12 @@ def _format_reasons(rejections: Iterable[Json]) -> list[str]:
     return [f"{row['stage']} {row['name']}: {row['reason']}" for row in rejections]
 
 
+def _get_code(decision: Json) -> str | None:
+    """Return kind and subject of the reason, or None in records of earlier releases."""
+    kind = decision.get("reason_kind")
+    return kind and join_code(kind, decision["reason_subject"])
+
+
 def _format_time(decision: Json) -> str:
     return str(decision["created_at"]).removesuffix("Z").replace("T", " ")
 
@@ -203,6 +209,7 @@ _COLUMNS = (
     Column("Project", itemgetter("project_id"), hidden=True),
     Column("Stage", lambda row: row.get("stage"), hidden=True),
     Column("Reason", lambda row: row.get("reason"), hidden=True),
+    Column("Code", _get_code, hidden=True),
     Column("Rejections", lambda row: _format_reasons(row.get("rejections", ())), hidden=True),
     Column("Instances", lambda row: [entry["uuid"] for entry in row["instances"]], hidden=True),
 )
@@ -228,6 +235,10 @@ _FILTERS = {
     "stage": (
         "STAGE",
         "only decisions without a host because of this stage, such as ComputeFilter",
+    ),
+    "reason": (
+        "KIND[:SUBJECT]",
+        "only decisions without a host for this kind of reason, such as capacity:MEMORY_MB",
     ),
     "instance": ("UUID", "only decisions about this instance"),
     "host": ("HOST", "only decisions that selected this host"),
@@ -257,7 +268,10 @@ def register(commands: Commands) -> None:
     summary = "list recorded decisions, newest first"
     parser = add_command(group, "list", summary, run_list)
     parser.add_examples(
-        "--outcome no_valid_host --since 2h", "--rejected cn1 --since 1d", "--stage ComputeFilter"
+        "--outcome no_valid_host --since 2h",
+        "--rejected cn1 --since 1d",
+        "--stage ComputeFilter",
+        "--reason capacity:MEMORY_MB --since 7d",
     )
     _add_common_filters(parser)
     for name, (metavar, text) in _FILTERS.items():

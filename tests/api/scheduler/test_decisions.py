@@ -67,6 +67,75 @@ def test_no_valid_host_is_recorded_as_a_decision_with_its_funnel(cloud_app):
     assert "99" in entry["reason"]
     assert list_decisions(cloud_app, "?stage=resources+VCPU") == [entry["uuid"]]
     assert list_decisions(cloud_app, "?stage=ComputeFilter") == []
+    for body in (entry, shown):
+        assert (body["reason_kind"], body["reason_subject"]) == ("capacity", "VCPU")
+
+
+def test_selected_decision_has_no_reason(cloud_app):
+    post_selection(cloud_app, make_uuid(1))
+    (entry,) = cloud_app.get(DECISIONS_PATH).json["decisions"]
+    names = ("stage", "reason", "reason_kind", "reason_subject")
+    assert [entry[name] for name in names] == [None] * 4
+
+
+@pytest.mark.all_databases
+@pytest.mark.parametrize(
+    ("reason", "count"),
+    [
+        ("capacity", 2),
+        ("capacity:", 2),
+        ("capacity:MEMORY_MB", 1),
+        ("capacity:memory_mb", 0),
+        ("extra_spec:hypervisor_type", 1),
+        ("missing_trait", 0),
+        ("not_a_kind", 0),
+    ],
+)
+def test_decisions_are_listed_and_counted_by_kind_and_subject_of_the_reason(
+    app_with_failures, reason, count
+):
+    """A subject is the exact text."""
+    query = f"?reason={reason}"
+    assert len(list_decisions(app_with_failures, query)) == count
+    assert app_with_failures.get(f"{DECISION_COUNTS_PATH}{query}").json["total"] == count
+
+
+@pytest.fixture
+def app_with_failures(cloud_app):
+    """An application with a decision for each of three reasons."""
+    flavors = (
+        make_flavor(vcpus=99),
+        make_flavor(memory_mb=10**6),
+        make_flavor(extra_specs={"capabilities:hypervisor_type": "xen"}),
+    )
+    for number, flavor in enumerate(flavors):
+        post_selection(cloud_app, make_uuid(number), status=409, flavor=flavor)
+    return cloud_app
+
+
+def test_counts_have_the_kinds_and_subjects_of_reasons(app_with_failures):
+    post_selection(app_with_failures, make_uuid(7), status=409, flavor=make_flavor(vcpus=98))
+    reasons = app_with_failures.get(DECISION_COUNTS_PATH).json["reasons"]
+    assert reasons[0] == {
+        "name": "capacity:VCPU",
+        "kind": "capacity",
+        "subject": "VCPU",
+        "count": 2,
+        "failed": 2,
+    }
+    assert [each["name"] for each in reasons[1:]] == [
+        "capacity:MEMORY_MB",
+        "extra_spec:hypervisor_type",
+    ]
+
+
+def test_unknown_kind_of_a_reason_is_named_with_similar_kinds(cloud_app):
+    (warning,) = cloud_app.get(f"{DECISIONS_PATH}?reason=capcity:VCPU").json["warnings"]
+    assert warning["key"] == "reason"
+    assert "'capcity'" in warning["detail"]
+    assert "'capacity'" in warning["detail"]
+    for kind in ("missing_trait:CUSTOM_GPU", "room", "other"):
+        assert "warnings" not in cloud_app.get(f"{DECISIONS_PATH}?reason={kind}").json
 
 
 @pytest.mark.parametrize("claim", [True, False])

@@ -73,6 +73,9 @@ def list_instances(run_cli, *arguments):
         (["--policy", "default", "--flavor", "m1"], [3, 2, 1]),
         (["--stage", "resources VCPU"], [3]),
         (["--stage", "ComputeFilter"], []),
+        (["--reason", "capacity"], [3]),
+        (["--reason", "capacity:VCPU"], [3]),
+        (["--reason", "capacity:MEMORY_MB"], []),
         (["--project", "p2"], [2]),
         (["--instance", make_uuid(1)], [1]),
         (["--request-id", REQUEST_ID], [1]),
@@ -93,6 +96,8 @@ def test_decision_list_applies_filters(run_cli, arguments, expected):
 def test_decision_list_has_columns_for_the_failed_stage_and_its_reason(run_cli):
     arguments = ("--stage", "resources VCPU", "--format", "value", "-c", "Stage", "-c", "Reason")
     assert run_cli("list", *arguments)[1].startswith("resources VCPU 3 hosts meet all constraints")
+    printed = run_cli("list", "--format", "value", "-c", "Code")[1]
+    assert printed.splitlines()[0] == "capacity:VCPU"
 
 
 def test_decision_list_continues_after_a_marker(run_cli):
