@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import os_resource_classes
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, values
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -22,7 +23,9 @@ from prometheus_client.registry import Collector
 
 from placement_sched.candidates.cache import CacheFigures
 from placement_sched.errors import ConfigurationError
-from placement_sched.model.decision import DecisionLabels
+from placement_sched.limits import MAX_METRIC_NAMES
+from placement_sched.model.decision import DecisionLabels, ReasonLabels
+from placement_sched.model.figures import OTHER
 from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.operations.gauges import CapacityGauges, CloudGauges, CountFlavors, ReadFigures
 
@@ -111,6 +114,13 @@ class Metrics:
             "host.",
             DecisionLabels._fields,
         )
+        failures = counter(
+            "scheduler_no_valid_host",
+            "Requests without a host, by the kind of the reason and its resource class.",
+            ReasonLabels._fields,
+        )
+        #: Custom resource classes with their own label.
+        self._custom_classes: set[str] = set()
         stages = histogram(
             "scheduler_stage_duration_seconds",
             "Time of a request in each stage of scheduling, for all of its instances.",
@@ -141,6 +151,7 @@ class Metrics:
         self._requests, self._seconds = cache(requests.labels), cache(seconds.labels)
         self._statements = cache(statements.labels)
         self._decisions, self._stages = cache(decisions.labels), cache(stages.labels)
+        self._failures = cache(failures.labels)
         self._calls, self._call_seconds = cache(calls.labels), cache(call_seconds.labels)
 
     def count_call(self, method: str, outcome: str, seconds: float) -> None:
@@ -184,6 +195,17 @@ class Metrics:
         for result in (stats.result, *stats.other_results):
             if result is not None and result.labels is not None:
                 self._decisions(*result.labels).inc()
+                if (reason := result.reason) is not None:
+                    name = self._limit_class(reason.resource_class)
+                    self._failures(reason.kind, name).inc()
+
+    def _limit_class(self, name: str) -> str:
+        """Return ``other`` for a custom resource class after the first ones."""
+        if not name.startswith(os_resource_classes.CUSTOM_NAMESPACE):
+            return name
+        if len(self._custom_classes) < MAX_METRIC_NAMES:
+            self._custom_classes.add(name)
+        return name if name in self._custom_classes else OTHER
 
     def show_cloud(self, read: ReadFigures) -> None:
         """Add the figures of the whole cloud to each scrape."""

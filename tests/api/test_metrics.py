@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from webtest import TestApp
 
+from placement_sched.api import metrics
 from placement_sched.api.metrics import DIRECTORY, Metrics
 from placement_sched.errors import ConfigurationError, Unavailable
 from placement_sched.model.figures import CloudFigures
@@ -165,6 +166,52 @@ def test_decisions_are_counted_by_outcome_policy_and_last_stage(sqlite_app):
         ("", "selected", ""): 2,
         ("resources", "no_valid_host", "allocation_candidates"): 1,
         ("ignore_hosts", "no_valid_host", "filters"): 1,
+    }
+
+
+def count_failures(app):
+    samples = read_metric_samples(app, "scheduler_no_valid_host_total")
+    return {tuple(dict(key).values()): number for key, number in samples.items()}
+
+
+def test_failed_requests_are_counted_by_kind_of_reason_and_resource_class(sqlite_app):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
+    select = "/scheduler/v1/select_destinations"
+    for changes in (
+        {"flavor": make_flavor(vcpus=999)},
+        {"flavor": make_flavor(vcpus=998)},
+        {"flavor": make_flavor(memory_mb=10**6)},
+        {"ignore_hosts": ["cn1", "cn2"]},
+    ):
+        body = {"request_spec": make_spec(**changes), "claim": False}
+        sqlite_app.post_json(select, body, status=409)
+    sqlite_app.post_json(select, {"request_spec": make_spec()})
+    assert count_failures(sqlite_app) == {
+        ("capacity", "VCPU"): 2,
+        ("capacity", "MEMORY_MB"): 1,
+        ("ignored_host", ""): 1,
+    }
+
+
+def test_custom_resource_classes_after_the_first_share_a_label(sqlite_app, monkeypatch):
+    monkeypatch.setattr(metrics, "MAX_METRIC_NAMES", 2)
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
+    names = [f"CUSTOM_{letter}" for letter in "ABCDA"]
+    for name in names:
+        sqlite_app.put(
+            f"/placement/resource_classes/{name}",
+            headers={"OpenStack-API-Version": "placement 1.7"},
+        )
+        flavor = make_flavor(extra_specs={f"resources:{name}": "1"})
+        body = {"request_spec": make_spec(flavor=flavor), "claim": False}
+        sqlite_app.post_json("/scheduler/v1/select_destinations", body, status=409)
+    body = {"request_spec": make_spec(flavor=make_flavor(vcpus=999)), "claim": False}
+    sqlite_app.post_json("/scheduler/v1/select_destinations", body, status=409)
+    assert count_failures(sqlite_app) == {
+        ("capacity", "CUSTOM_A"): 2,
+        ("capacity", "CUSTOM_B"): 1,
+        ("capacity", "other"): 2,
+        ("capacity", "VCPU"): 1,
     }
 
 

@@ -57,6 +57,7 @@ def test_calls_are_counted_by_outcome_over_all_workers(shared_scheduler):
     assert samples["scheduler_decisions_total['', '', 'default', 'selected']"] == 4
     (rejections,) = [samples[key] for key in samples if "no_valid_host', 'resources'" in key]
     assert rejections == 1
+    assert samples["scheduler_no_valid_host_total['MEMORY_MB', 'capacity']"] == 1
     assert samples["scheduler_stage_duration_seconds_count['claim']"] == 4
 
 
