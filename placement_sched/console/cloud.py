@@ -25,7 +25,7 @@ from placement_sched.console.page import (
 )
 from placement_sched.console.units import format_share, format_used
 from placement_sched.errors import NotFound
-from placement_sched.explain.phrases import with_names
+from placement_sched.explain.phrases import describe_code, with_names
 from placement_sched.explain.reader import format_value
 from placement_sched.limits import MAX_LISTED_HOSTS, MAX_SEARCH_HITS
 from placement_sched.model.aggregates import POLICY_KEY
@@ -341,8 +341,8 @@ def show_overview() -> flask.Response:
         "more_zones": len(rows) - _MAX_ZONES,
         "total": [add_uses(overview["zones"], name) for name in classes],
         "warnings": list(find_full(overview["zones"]))[:_MAX_ROWS],
-        "counts": counts and with_names(counts, client.map_aggregate_names()),
-        "stages": [] if counts is None else counts["stages"][:3],
+        "counts": counts,
+        "reasons": [] if counts is None else _build_reasons(counts, client.map_aggregate_names()),
         "timeline": counts and build_timeline_picture(counts),
         "since": since,
         "attention": overview["attention"][:_MAX_ROWS],
@@ -350,6 +350,18 @@ def show_overview() -> flask.Response:
         "share": build_share(_OVERVIEW),
     }
     return render_page("overview.html", "Overview", values)
+
+
+def _build_reasons(counts: Json, names: Mapping[str, str]) -> list[Json]:
+    """Return the most frequent reasons for finding no host, with words."""
+    return [
+        {
+            **each,
+            "words": describe_code(each["kind"], each["subject"], names)
+            or with_names(each["name"], names),
+        }
+        for each in counts["reasons"][:3]
+    ]
 
 
 def show_findings() -> flask.Response:

@@ -31,9 +31,8 @@ from placement_sched.console.reports import (
     list_request_parts,
     render_decision_report,
 )
-from placement_sched.console.units import format_stage
 from placement_sched.errors import Invalid
-from placement_sched.explain.phrases import with_names
+from placement_sched.explain.phrases import describe_code, with_names
 from placement_sched.model import decision as model
 from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json
@@ -51,6 +50,7 @@ _FILTERS = (
     "policy",
     "flavor",
     "stage",
+    "reason",
     "project_id",
     "host",
     "rejected",
@@ -65,7 +65,7 @@ _RANGES = {"1h": "last hour", "24h": "24 hours", "7d": "7 days"}
 _WHEN = re.compile(r"(?P<day>today|yesterday)?\s*(?:(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d))?")
 #: Filters whose values are shown with counts: title, filter, and key of the counts.
 _FACETS = (
-    ("Stage that left no host", "stage", "stages"),
+    ("Reason", "reason", "reasons"),
     ("Flavor", "flavor", "flavors"),
     ("Policy", "policy", "policies"),
     ("Project", "project_id", "projects"),
@@ -73,8 +73,8 @@ _FACETS = (
 #: Options of ``placement-sched decision list`` with other names than the filters.
 _OPTIONS = {"project_id": "project", "request_id": "request-id"}
 _CSV_COLUMNS = (
-    *("created_at", "uuid", "outcome", "kind", "stage", "reason", "flavor", "policy"),
-    *("project_id", "request_id"),
+    *("created_at", "uuid", "outcome", "kind", "stage", "reason", "reason_kind", "reason_subject"),
+    *("flavor", "policy", "project_id", "request_id"),
 )
 #: Texts of the kinds of decisions.
 KINDS = {
@@ -120,7 +120,10 @@ def index() -> flask.Response:
         "error": error,
         "kinds": KINDS,
         "ranges": _RANGES,
-        "decisions": with_names(document["decisions"], names),
+        "decisions": [
+            {**row, "words": _describe_stage(row)}
+            for row in with_names(document["decisions"], names)
+        ],
         "examined": document.get("rejected"),
         "warnings": document.get("warnings", ()),
         "counts": counts,
@@ -220,10 +223,19 @@ def _build_facet(
     is_chosen = filters.get(name) == text
     others = {key: value for key, value in filters.items() if key != name}
     words = text.replace("_", " ") if name == "outcome" else text
-    if name == "stage":
-        words = format_stage(with_names(text, names))
+    if name == "reason":
+        words = describe_code(value["kind"], value["subject"], names) or with_names(text, names)
     query = urlencode(others if is_chosen else {**others, name: text})
     return {**value, "words": words, "query": query, "is_chosen": is_chosen}
+
+
+def _describe_stage(decision: Json) -> str | None:
+    """Return words for the stage that left no host.
+
+    A kind without words, and a record of an earlier release, have the name of the stage.
+    """
+    kind = decision["reason_kind"]
+    return (kind and describe_code(kind, decision["reason_subject"])) or decision["stage"]
 
 
 def _build_share(filters: Mapping[str, str], query: Mapping[str, str]) -> Share:

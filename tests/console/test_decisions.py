@@ -10,6 +10,7 @@ import pytest
 from placement_sched.console import decisions
 from placement_sched.console.decisions import _parse_when
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
+from tests.support.statements import execute_statements
 
 DECISIONS_PATH = "/console/decisions"
 SELECT_PATH = "/scheduler/v1/select_destinations"
@@ -212,6 +213,9 @@ def test_decision_list_shows_totals_failure_reasons_and_counts_per_field_value(c
     assert page.html.select_one("#list").get_text() == "2 decisions: 1 placed, 1 failed"
     row = page.html.select_one(f"#d-{failed}")
     assert "not enough VCPU" in row.select_one(".why").get_text()
+    link = page.html.select_one(".facets a[title='capacity:VCPU']")
+    assert link.get_text() == "not enough VCPU"
+    assert read_decision_uuids(browser.get(link["href"])) == [failed]
     link = page.html.select_one(".facets a[title='default']")
     assert link.find_next_sibling("span").get_text() == "1 failed of 2"
     link = page.html.select_one(".facets a[title='p2']")
@@ -220,6 +224,30 @@ def test_decision_list_shows_totals_failure_reasons_and_counts_per_field_value(c
     remove = chosen.html.select_one(".facets a[aria-current]")
     assert "p2" in remove.get_text()
     assert len(read_decision_uuids(browser.get(remove["href"]))) == 2
+
+
+def test_decision_without_a_recorded_kind_shows_the_name_of_its_stage(cloud_app, browser):
+    """Decisions of earlier releases have no kind."""
+    failed = record_failed_decision(cloud_app, 1)
+    execute_statements(
+        cloud_app.app.services.database,
+        "UPDATE sched_decisions SET reason_kind = NULL, reason_subject = NULL",
+    )
+    page = browser.get(DECISIONS_PATH)
+    assert page.html.select_one(f"#d-{failed} .why b").get_text() == "resources VCPU"
+
+
+def test_reason_about_an_aggregate_shows_its_name(cloud_app, browser):
+    body = {"aggregate": {"name": "rack7", "availability_zone": "az7"}}
+    cloud_app.post_json("/compute/v2.1/os-aggregates", body)
+    record_decision(cloud_app, 1, status=409, availability_zone="az7")
+    page = browser.get(DECISIONS_PATH)
+    assert page.html.select_one(".decisions .why b").get_text() == "not in rack7"
+    (link,) = page.html.select(".facets a[title^=not_in_aggregate]")
+    assert link.get_text() == "not in rack7"
+    assert len(read_decision_uuids(browser.get(link["href"]))) == 1
+    overview = browser.get("/console/").html.select_one("section[aria-labelledby=requests]")
+    assert "1 not in rack7" in overview.get_text(" ")
 
 
 def test_bar_of_the_timeline_links_to_the_decisions_of_its_interval(cloud_app, browser):
