@@ -10,7 +10,6 @@ from typing import Any
 from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
-from placement_sched.explain.host_verdict import RejectReason
 from placement_sched.explain.phrases import CODES, join_code
 from placement_sched.explain.values import ExplanationView
 from placement_sched.limits import (
