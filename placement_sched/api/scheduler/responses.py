@@ -8,8 +8,10 @@ keys. Keys that a response may lack are not required.
 from typing import Any
 
 from placement_sched.api.validation import Schemas
+from placement_sched.explain.phrases import KINDS
 from placement_sched.model import decision, plan_run
 from placement_sched.model.document import Json
+from placement_sched.model.rejection import OTHER
 from placement_sched.scheduler.host_views import STATES
 from placement_sched.schemas.parts import (
     BOOLEAN,
@@ -85,19 +87,46 @@ _SELECTED = _schema(_RESULT, {"instance_uuids": build_list_schema(UUID)})
 #: A result, or the results of several requests in their order.
 SELECT = Schemas({"anyOf": [_SELECTED, _schema({"results": build_list_schema(_SELECTED)})]})
 
+#: The kind of a rejection, constraint or limit. Entries of older decisions have none.
+REJECTION_KIND: Json = {
+    "type": "string",
+    "description": (
+        "The other keys are the values of the kind. Newer servers may have other kinds than "
+        f"{', '.join((*KINDS, OTHER))}."
+    ),
+}
+_KIND: Json = {"kind": REJECTION_KIND}
 _COUNTS: Json = {"before": _INTEGER, "after": _INTEGER}
-_REJECTIONS: Json = {"rejected": build_list_schema(_schema(_build_texts("host", "node", "reason")))}
+_REJECTION = _schema(_build_texts("host", "node", "reason"), _KIND)
+_REJECTIONS: Json = {"rejected": build_list_schema(_REJECTION)}
+_CONSTRAINT: Json = {"detail": _TEXT, **_KIND}
 _STEP = _schema(
-    {"constraint": _TEXT, **_COUNTS}, {**_build_texts("detail", "option"), **_REJECTIONS}
+    {"constraint": _TEXT, **_COUNTS},
+    {**_CONSTRAINT, "option": _TEXT, "cut": _INTEGER, **_REJECTIONS},
+)
+_NEAR_MISS = _schema(
+    {"constraint": _TEXT, "hosts": _INTEGER},
+    {**_CONSTRAINT, "and": build_list_schema(_schema({"constraint": _TEXT}, _CONSTRAINT))},
 )
 _REQUEST_FILTER = _schema(
     {"name": _TEXT, "applied": BOOLEAN, "elapsed_ms": _NUMBER},
-    {"changes": _OBJECT, **_build_texts("rejection", "reason")},
+    {"changes": _OBJECT, **_build_texts("rejection", "reason"), **_KIND},
 )
 _SEARCH = _schema(
     {"query": _TEXT, "providers": _INTEGER, "hosts": _INTEGER, "steps": build_list_schema(_STEP)},
-    {"nearest_misses": _OBJECTS, "nearest_misses_complete": BOOLEAN, "fallback": _OBJECT},
+    {
+        "nearest_misses": build_list_schema(_NEAR_MISS),
+        "nearest_misses_complete": BOOLEAN,
+        "fallback": _OBJECT,
+    },
 )
+_STAGE: Json = _build_texts("stage", "name")
+_OBSTACLE = _schema({**_STAGE, "reason": _TEXT}, _KIND)
+_WOULD_FIT = _schema(
+    {"words": _TEXT, "hosts": _INTEGER, "exact": BOOLEAN, "examples": _TEXTS},
+    {"without": build_list_schema(_schema(_STAGE, _KIND)), "change": _NULLABLE_OBJECT},
+)
+_VERDICT = _schema(_build_texts("requested", "verdict"), {"reasons": build_list_schema(_OBSTACLE)})
 #: The names of nova that a plugin has read and the shim lacks.
 _MISSING: Json = {"missing_names": build_list_schema(_TEXT)}
 #: A funnel, or the outline of a funnel that is too large to record.
@@ -111,8 +140,10 @@ FUNNEL = _schema(
         "weighers": build_list_schema(_schema({"name": _TEXT, "multiplier": _NUMBER}, _MISSING)),
     },
     {
-        **dict.fromkeys(("policy", "host_states", "room", "obstacle", "later_instance"), _OBJECT),
-        **dict.fromkeys(("warnings", "would_fit"), _OBJECTS),
+        **dict.fromkeys(("policy", "host_states", "room", "later_instance"), _OBJECT),
+        "obstacle": _OBSTACLE,
+        "warnings": _OBJECTS,
+        "would_fit": build_list_schema(_WOULD_FIT),
         "outline": BOOLEAN,
     },
 )
@@ -126,7 +157,7 @@ EXPLANATION = _schema(
         "hosts": build_list_schema(_HOST),
         "selections": _SELECTIONS,
     },
-    {"verdicts": _OBJECTS, "stages": _OBJECTS, "decision": UUID},
+    {"verdicts": build_list_schema(_VERDICT), "stages": _OBJECTS, "decision": UUID},
 )
 EXPLAIN = Schemas(EXPLANATION)
 
@@ -175,7 +206,7 @@ DECISION = _schema(
 SHOW_DECISION = Schemas(DECISION)
 REPLAY = Schemas(_schema({"then": DECISION, "now": EXPLANATION, "differences": _OBJECTS}))
 
-_LIMIT = _schema({"reason": _TEXT, "hosts": _INTEGER}, {"detail": _TEXT, "names": _map(_TEXT)})
+_LIMIT = _schema({"reason": _TEXT, "hosts": _INTEGER}, {**_CONSTRAINT, "names": _map(_TEXT)})
 _PART: Json = {
     "capacity": _INTEGER,
     "limited_by": build_list_schema(_LIMIT),

@@ -112,6 +112,7 @@ def describe_openapi(routes: tuple[Route, ...]) -> openapi.Description:
             "Node": compute_nodes.NODE,
             "Instance": instances.INSTANCE,
             "Selection": responses.SELECTION,
+            "RejectionKind": responses.REJECTION_KIND,
             "Funnel": responses.FUNNEL,
             "Explanation": responses.EXPLANATION,
             "Decision": responses.DECISION,
