@@ -21,6 +21,7 @@ from placement_sched.model.request_spec import RequestSpec, parse_request_spec
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState, build_service_view
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
+from tests.support.rejection_kinds import find_undocumented_values
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
@@ -133,7 +134,8 @@ def build_instances(host: str, *uuids: str, **fields: Any) -> dict[str, HostInst
 def find_rejection(plugin: BaseHostFilter, host: HostState, spec: RequestSpec | None = None) -> Any:
     """Return the reason of a filter's rejection, or None.
 
-    Also check ``host_passes``, and that a reader of the rejection in JSON builds the same reason.
+    Also check ``host_passes``, that a reader of the rejection in JSON builds the same reason, and
+    that the API reference documents its values.
     """
     spec = spec or build_spec()
     rejection = plugin.rejection(host, spec)
@@ -141,5 +143,7 @@ def find_rejection(plugin: BaseHostFilter, host: HostState, spec: RequestSpec | 
     if rejection is None:
         return None
     reason = describe_rejection(rejection)
-    assert format_reason(orjson.loads(orjson.dumps(build_reason(rejection)))) == reason
+    entry = orjson.loads(orjson.dumps(build_reason(rejection)))
+    assert format_reason(entry) == reason
+    assert find_undocumented_values(entry) == set()
     return reason

@@ -65,7 +65,7 @@ def test_a_hall_is_quiet_before_its_maintenance(maintenance, passes):
 
 def test_the_reason_contains_the_hours():
     rejection = at_noon(QuietTimeFilter).rejection(a_host(maintenance="2026-05-01T13:30"), a_spec())
-    assert rejection.reason == "its hall is maintained in 1.5 hours, and 24 are to be quiet"
+    assert rejection.text == "its hall is maintained in 1.5 hours, and 24 are to be quiet"
 
 
 def test_a_cool_hall_weighs_more_than_a_warm_hall_or_a_hall_without_degrees():
