@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API reference documents each kind of rejection with the values of its sentences."""
+"""The documented kinds of rejections, and the values of their sentences."""
 
 from itertools import chain, combinations
 from typing import Any
@@ -28,7 +28,7 @@ EXAMPLES: dict[str, Any] = {
 
 
 def find_missing_values(text: Any, documented: frozenset[str]) -> set[str]:
-    """Return the values that a sentence lacks with any subset of the documented values."""
+    """Return the values that a sentence reads and the page does not document."""
     missing: set[str] = set()
     names = sorted(documented - {"parts"})
     for chosen in chain.from_iterable(

@@ -23,7 +23,7 @@ _OTHER_KEYS = {"kind", "reason", "host", "node", "group"}
 
 @cache
 def read_documented_values() -> dict[str, frozenset[str]]:
-    """Return the documented values of each kind of rejections, in the order of the page."""
+    """Return the documented values of each kind, in the order of the page."""
     table = PAGE.read_text().split("\nFurther kinds\n")[0]
     return {
         kind: frozenset(re.findall(r"``(\w+)``", values)) for kind, values in _ROW.findall(table)
@@ -31,7 +31,7 @@ def read_documented_values() -> dict[str, frozenset[str]]:
 
 
 def find_undocumented_values(entry: Json) -> set[str]:
-    """Return the keys of a rejection in JSON, and of its parts, that are not documented."""
+    """Return the undocumented keys of a rejection in JSON, and of its parts."""
     documented = read_documented_values()[entry["kind"]]
     parts = [find_undocumented_values(part) for part in entry.get("parts", ())]
     return (entry.keys() - documented - _OTHER_KEYS).union(*parts)
