@@ -48,7 +48,7 @@ class Obstacle:
 
     @property
     def subject(self) -> str:
-        """Return what the rejection is about, such as ``VCPU``, or an empty text."""
+        """Return the subject of the rejection, such as ``VCPU``, or an empty text."""
         return phrases.get_subject(self.values)
 
     def as_json(self) -> Json:

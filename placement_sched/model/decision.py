@@ -116,7 +116,7 @@ class DecisionSummary:
     :data:`KINDS`. ``flavor`` is the name of the flavor, or None for a flavor without a name.
     ``stage`` and ``reason`` are the name of the stage that left no host and its sentence, or None
     if hosts were selected. ``reason_kind`` and ``reason_subject`` are the kind of the most frequent
-    rejection of this stage and what it is about, such as a resource class. Both are None in
+    rejection of this stage and its subject, such as a resource class. Both are None in
     decisions of earlier releases.
     """
 

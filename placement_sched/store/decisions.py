@@ -276,7 +276,7 @@ def _read_time(parts: Sequence[Any]) -> datetime:
 
 
 def list_recent_names(connection: Connection, column: str, limit: int = 1000) -> set[str]:
-    """Return the distinct values of a column in the ``limit`` newest decisions.
+    """Return the values of a column in the ``limit`` newest decisions.
 
     ``column`` is ``flavor``, ``policy``, ``reason_kind`` or ``host``.
     """

@@ -5,7 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from placement_sched.candidates.constraints import iterate_constraints
+from placement_sched.explain.phrases import describe_rejection
+from placement_sched.explain.stages import build_shortage
 from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery, TraitTerms
+from placement_sched.model.provider import Inventory
+from placement_sched.store.placement.capacity import UsedInventory
 from tests.candidates.documented import (
     AGGREGATE_A,
     FPGA_CLOUD,
@@ -164,3 +169,27 @@ def test_each_rejected_tree_has_a_step_and_a_reason(
     sqlite_database, sqlite_settings, cloud, query, expected
 ):
     assert _list_rejection_steps(sqlite_database, sqlite_settings, cloud, query) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "used", "reason"),
+    [
+        (None, 0, "none in inventory, 4 requested"),
+        ({"total": 8}, 5, "3 free of 8, 4 requested"),
+        ({"total": 8, "reserved": 8}, 0, "all 8 reserved, 4 requested"),
+        ({"total": 1, "reserved": 1}, 1, "all 1 reserved, 4 requested"),
+        ({"total": 2, "reserved": 5}, 0, "all 2 reserved, 4 requested"),
+        (
+            {"total": 1, "allocation_ratio": 0.5},
+            0,
+            "capacity 0 (total 1, reserved 0, allocation_ratio 0.5), 4 requested",
+        ),
+        ({"total": 8, "max_unit": 3}, 0, "at most 3 in one allocation (max_unit), 4 requested"),
+    ],
+)
+def test_shortage_names_the_limit_of_the_inventory(fields, used, reason):
+    (constraint,) = iterate_constraints(build_request_group(VCPU=4))
+    inventory = None
+    if fields is not None:
+        inventory = UsedInventory(Inventory(resource_class="VCPU", **fields), used)
+    assert describe_rejection(build_shortage(constraint, inventory)) == f"VCPU: {reason}"

@@ -290,6 +290,7 @@ def test_request_for_more_instances_than_the_counted_capacity_is_rejected(cloud)
         "stage": "room",
         "name": "room",
         "reason": "the hosts that passed have capacity for at most 40 of the 41 instances",
+        "kind": "room",
     }
     assert "later_instance" not in response["funnel"]
     assert len(response["hosts"]) == 3

@@ -103,7 +103,8 @@ def test_instances_of_a_request_share_the_host_of_an_affinity_group(
     explanation = post_request_spec(app, make_uuid(4), path=EXPLAIN_PATH, instance_group=group)
     rejections = {stage["name"]: stage["rejected"] for stage in explanation["funnel"]["filters"]}
     (rejection,) = rejections["ServerGroupAffinityFilter"]
-    assert rejection == {"host": "cn2", "node": "cn2", "reason": "the server group is on cn1"}
+    assert (rejection["host"], rejection["kind"]) == ("cn2", "affinity")
+    assert rejection["reason"] == "the server group is on cn1"
 
 
 def test_explain_and_a_request_without_claim_record_no_members(sqlite_cloud):
@@ -113,8 +114,9 @@ def test_explain_and_a_request_without_claim_record_no_members(sqlite_cloud):
         sqlite_cloud, make_uuid(2), path=EXPLAIN_PATH, instance_group=group
     )
     (stage,) = explanation["funnel"]["filters"]
-    reason = "1 member of the server group here, 1 allowed"
-    assert stage["rejected"] == [{"host": "cn1", "node": "cn1", "reason": reason}]
+    (rejection,) = stage["rejected"]
+    assert (rejection["host"], rejection["kind"]) == ("cn1", "anti_affinity")
+    assert rejection["reason"] == "1 member of the server group here, 1 allowed"
     body = {"request_spec": make_spec(make_uuid(2), instance_group=group), "claim": False}
     assert get_selected_hosts(sqlite_cloud.post_json(SELECT_PATH, body).json) == ["cn2"]
     assert read_group_members(sqlite_cloud, group) == [make_uuid(1)]

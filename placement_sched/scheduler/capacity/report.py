@@ -415,7 +415,7 @@ def check_zone(filtered: RequestFilterRun) -> None:
     """
     for each in filtered.reports:
         if each.rejection and each.name == MapAZToPlacementAggregate.name:
-            raise Invalid(f"{each.rejection}", json_path="$.request_spec.availability_zone")
+            raise Invalid(each.rejection_text or "", json_path="$.request_spec.availability_zone")
 
 
 def get_flavor_name(flavor: Any) -> Any:
