@@ -25,7 +25,7 @@ from placement_sched.console.page import (
 )
 from placement_sched.console.units import format_share, format_used
 from placement_sched.errors import NotFound
-from placement_sched.explain.phrases import describe_code, with_names
+from placement_sched.explain.phrases import describe_code
 from placement_sched.explain.reader import format_value
 from placement_sched.limits import MAX_LISTED_HOSTS, MAX_SEARCH_HITS
 from placement_sched.model.aggregates import POLICY_KEY
@@ -355,11 +355,7 @@ def show_overview() -> flask.Response:
 def _build_reasons(counts: Json, names: Mapping[str, str]) -> list[Json]:
     """Return the most frequent reasons for finding no host, with words."""
     return [
-        {
-            **each,
-            "words": describe_code(each["kind"], each["subject"], names)
-            or with_names(each["name"], names),
-        }
+        {**each, "words": describe_code(each["kind"], each["subject"], names) or each["name"]}
         for each in counts["reasons"][:3]
     ]
 

@@ -51,8 +51,6 @@ _IDS = ("request_id", "global_request_id")
 #: Query parameters that are fields of :class:`DecisionQuery` without conversion.
 _PLAIN = ("outcome", "kind", "project_id", "flavor", "stage", "host", *_IDS)
 _TIMES = ("since", "until")
-#: The keys of a rejected host, in addition to the reason.
-_HOST = ("host", "node")
 
 #: The columns whose values are counted, by their keys in the result.
 _COUNTED = {"stages": "stage", "flavors": "flavor", "policies": "policy", "projects": "project_id"}
@@ -218,15 +216,12 @@ def find_rejecting_decisions(
 
 
 def iterate_rejections(recorded: RecordedFunnel, host: str) -> Iterator[Json]:
-    """Yield the rejections of a host or node in a recorded funnel.
-
-    Funnels of earlier releases have no kinds and values.
-    """
+    """Yield the rejections of a host or node in a recorded funnel."""
     for category, stage in _iterate_stages(recorded):
         for entry in stage.get("rejected", ()):
             if host in {entry["host"], entry["node"]}:
                 name = stage.get("name") or f"{stage['constraint']} {stage['detail']}".strip()
-                values = {key: value for key, value in entry.items() if key not in _HOST}
+                values = {key: value for key, value in entry.items() if key not in {"host", "node"}}
                 yield {"stage": category, "name": name, **values}
 
 

@@ -61,7 +61,7 @@ def index(call: ApiCall) -> ApiResponse:
     "/v1/decision_counts", policy=f"{_POLICY}:list", query=COUNT, response=responses.DECISION_COUNTS
 )
 def count(call: ApiCall) -> ApiResponse:
-    """Count decisions by outcome, stage, reason, flavor, policy, project and time."""
+    """Count decisions by outcome, by their most frequent values and by time."""
     return ApiResponse(body=count_decisions(call.services.scheduler, dict(call.query)))
 
 

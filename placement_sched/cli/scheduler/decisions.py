@@ -186,12 +186,6 @@ def _format_reasons(rejections: Iterable[Json]) -> list[str]:
     return [f"{row['stage']} {row['name']}: {row['reason']}" for row in rejections]
 
 
-def _get_code(decision: Json) -> str | None:
-    """Return kind and subject of the reason, or None in records of earlier releases."""
-    kind = decision.get("reason_kind")
-    return kind and join_code(kind, decision["reason_subject"])
-
-
 def _format_time(decision: Json) -> str:
     return str(decision["created_at"]).removesuffix("Z").replace("T", " ")
 
@@ -209,7 +203,11 @@ _COLUMNS = (
     Column("Project", itemgetter("project_id"), hidden=True),
     Column("Stage", lambda row: row.get("stage"), hidden=True),
     Column("Reason", lambda row: row.get("reason"), hidden=True),
-    Column("Code", _get_code, hidden=True),
+    Column(
+        "Code",
+        lambda row: (kind := row.get("reason_kind")) and join_code(kind, row["reason_subject"]),
+        hidden=True,
+    ),
     Column("Rejections", lambda row: _format_reasons(row.get("rejections", ())), hidden=True),
     Column("Instances", lambda row: [entry["uuid"] for entry in row["instances"]], hidden=True),
 )

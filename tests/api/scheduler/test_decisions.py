@@ -86,7 +86,7 @@ def test_selected_decision_has_no_reason(cloud_app):
         ("capacity:", 2),
         ("capacity:MEMORY_MB", 1),
         ("capacity:memory_mb", 0),
-        ("extra_spec:hypervisor_type", 1),
+        ("extra_spec:capabilities:hypervisor_type", 1),
         ("missing_trait", 0),
         ("not_a_kind", 0),
     ],
@@ -94,7 +94,7 @@ def test_selected_decision_has_no_reason(cloud_app):
 def test_decisions_are_listed_and_counted_by_kind_and_subject_of_the_reason(
     app_with_failures, reason, count
 ):
-    """A subject is the exact text."""
+    """A subject is the exact text, and may have colons."""
     query = f"?reason={reason}"
     assert len(list_decisions(app_with_failures, query)) == count
     assert app_with_failures.get(f"{DECISION_COUNTS_PATH}{query}").json["total"] == count
@@ -125,7 +125,7 @@ def test_counts_have_the_kinds_and_subjects_of_reasons(app_with_failures):
     }
     assert [each["name"] for each in reasons[1:]] == [
         "capacity:MEMORY_MB",
-        "extra_spec:hypervisor_type",
+        "extra_spec:capabilities:hypervisor_type",
     ]
 
 
