@@ -64,11 +64,7 @@ def select_subject(values: Json) -> Json:
 
 
 def build_code(values: Json) -> str:
-<<<<<<< ours
     """Return kind and subject as a code, such as ``capacity:MEMORY_MB``."""
-=======
-    """Return kind and subject of a rejection, as ``capacity:MEMORY_MB``."""
->>>>>>> theirs
     return join_code(values.get("kind", OTHER), get_subject(values))
 
 
