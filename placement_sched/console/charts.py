@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from placement_sched.console.units import describe_stage
+from placement_sched.explain.phrases import describe_cut_hosts, describe_stage
 from placement_sched.explain.reader import (
     GroupedReason,
     format_missing_names,
@@ -54,8 +54,12 @@ class StagePicture:
     nodes: tuple[str, ...]
     #: Index among the stages that reject hosts.
     marker_index: int
+    #: Words for the rejections of the stage, or "".
+    words: str = ""
     #: A warning about the filter, or "".
     warning: str = ""
+    #: A sentence about the hosts that the limit of candidates cut, or "".
+    cut: str = ""
 
     @property
     def colour(self) -> int:
@@ -68,11 +72,6 @@ class StagePicture:
         return _LETTERS[self.marker_index % len(_LETTERS)] * (
             self.marker_index // len(_LETTERS) + 1
         )
-
-    @property
-    def words(self) -> str:
-        """Return words for the rejections of the stage, empty if there are none."""
-        return describe_stage(self.name)
 
     @property
     def removed(self) -> int:
@@ -118,7 +117,9 @@ def build_funnel_picture(funnel: Json) -> FunnelPicture:
                     (format_node(row["host"], row["node"]), row["reason"]) for row in rejected
                 ),
                 nodes=tuple(row["node"] for row in rejected),
+                words=describe_stage(stage),
                 warning=format_missing_names(stage),
+                cut=describe_cut_hosts(stage["cut"]) if stage.get("cut") else "",
                 marker_index=sum(picture.removed > 0 for picture in pictures),
             )
         )

@@ -228,10 +228,17 @@ def describe_other_amount(values: Json) -> str:
 def describe_stage(values: Json, names: Names | None = None) -> str:
     """Return an operator's words for a stage, such as ``not enough memory``.
 
-    Returns an empty text for a kind without such words.
+    ``values`` are those of a step or a rejection, or the report of a filter, whose rejections have
+    the kinds. Returns an empty text if no kind has words.
     """
+    entries = [values] if "kind" in values else values.get("rejected", ())
+    words = map(_shorten, with_names(entries, names))
+    return " or ".join(dict.fromkeys(filter(None, words)))
+
+
+def _shorten(values: Json) -> str:
     kind = KINDS.get(values.get("kind", ""))
-    return _apply(kind.short, with_names(values, names)) if kind and kind.short else ""
+    return _apply(kind.short, values) + _format_group(values) if kind and kind.short else ""
 
 
 def describe_hosts_without(
@@ -278,6 +285,12 @@ def describe_limit(option: str, cut: int) -> str:
         "Raise the limit, or set [placement] allocation_candidates_generation_strategy = "
         "breadth-first"
     )
+
+
+def describe_cut_hosts(cut: int) -> str:
+    """Return a sentence about the hosts that a step of kind ``limit`` cut."""
+    words = "1 host fits, but was" if cut == 1 else f"{cut} hosts fit, but were"
+    return f"{words} cut by the limit and not weighed"
 
 
 def describe_later_instance(placed: int, requested: int, stage: str | None) -> str:
@@ -501,7 +514,7 @@ KINDS: Mapping[str, Kind] = {
         "no providers serve all request groups and resource classes together",
         detail=lambda values: " ".join(values["rules"]),
     ),
-    "limit": Kind(_describe_cut, "cut by the limit of hosts", detail="{hosts}"),
+    "limit": Kind(_describe_cut, "cut by the limit of hosts, not weighed", detail="{hosts}"),
     "changed": Kind("it changed while the request was evaluated. Try again"),
     # After the search.
     "no_compute_node": Kind("no compute node is reported under the uuid of this resource provider"),

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from placement_sched.explain.phrases import build_group_key, merge_reasons
+from placement_sched.explain.phrases import (
+    build_group_key,
+    describe_stage,
+    merge_reasons,
+    with_names,
+)
 from placement_sched.model.document import Json
 
 
@@ -67,6 +72,17 @@ def format_missing_names(report: Json) -> str:
 def _format_step_label(step: Json) -> str:
     text = f"{step['constraint']} {step['detail']}".strip()
     return f"{text} by {step['option']}" if step.get("option") else text
+
+
+def describe_limit_reason(entry: Json) -> str:
+    """Return an operator's words for an entry of ``limited_by``."""
+    names = entry.get("names")
+    return describe_stage(entry, names) or with_names(format_limit_reason(entry), names)
+
+
+def format_limit_reason(entry: Json) -> str:
+    """Return the reason and the detail of an entry of ``limited_by``."""
+    return f"{entry['reason']} {entry.get('detail') or ''}".strip()
 
 
 def compare_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | None]]]:

@@ -15,10 +15,15 @@ def format_class(name: str) -> str:
 
 def format_amount(amount: float, resource_class: str) -> str:
     """Format an amount of a resource class, such as ``1.5 TiB`` or ``1,024``."""
+    return " ".join(filter(None, format_number(amount, resource_class)))
+
+
+def format_number(amount: float, resource_class: str) -> tuple[str, str]:
+    """Return the number of :func:`format_amount`, and its unit or ""."""
     if resource_class not in _EXPONENTS:
-        return f"{amount:,}"
+        return f"{amount:,}", ""
     exponent, value = _EXPONENTS[resource_class], float(amount)
     while abs(value) >= 1024 and exponent < len(_UNITS) - 1:
         value, exponent = value / 1024, exponent + 1
     text = f"{value:,.0f}" if value.is_integer() or abs(value) >= 100 else f"{value:,.1f}"
-    return f"{text} {_UNITS[exponent]}"
+    return text, _UNITS[exponent]

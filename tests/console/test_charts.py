@@ -3,6 +3,7 @@
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,12 +38,57 @@ def test_width_of_a_funnel_stage_is_proportional_to_its_incoming_hosts(numbers):
 
 def test_rejected_hosts_of_a_funnel_stage_are_listed_with_their_reasons():
     rejected = [("cn1", "no heartbeat for 93 s"), ("cn2", "no heartbeat for 95 s")]
-    filters = [build_stage(5, 2, rejected, name="ComputeFilter")]
+    values = [{"kind": "down", "actual": 93}, {"kind": "down", "actual": 95}]
+    filters = [build_stage(5, 2, rejected, values, name="ComputeFilter")]
     (rejecting,) = build_funnel_picture(build_explanation(filters=filters)["funnel"]).stages
     assert rejecting.rejected == tuple(rejected)
-    assert [reason.text for reason in rejecting.reasons] == ["no heartbeat for 93..95 s"]
+    assert [reason.text for reason in rejecting.reasons] == ["no heartbeat for 93 s..95 s"]
     assert (rejecting.removed, rejecting.unlisted) == (3, 1)
     assert rejecting.warning == ""
+
+
+MEMORY = {"kind": "capacity", "resource_class": "MEMORY_MB", "requested": 4096}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (MEMORY, "not enough memory for 4 GiB"),
+        (MEMORY | {"group": "_1"}, "not enough memory for 4 GiB (group _1)"),
+        ({"kind": "forbidden_trait", "traits": ["CUSTOM_GPU"], "root": True}, "has CUSTOM_GPU"),
+        ({"kind": "missing_trait", "traits": ["CUSTOM_A", "HW_B"]}, "no CUSTOM_A or HW_B"),
+        ({"kind": "limit", "hosts": 2}, "cut by the limit of hosts, not weighed"),
+        ({"kind": "of_a_newer_server"}, ""),
+        ({}, ""),
+    ],
+)
+def test_step_of_the_search_has_an_operators_words_for_its_values(values, words):
+    step = {**build_step("family", "detail", 4, 2), **values}
+    (picture,) = build_funnel_picture(build_explanation(steps=[step])["funnel"]).stages
+    assert (picture.name, picture.words) == ("family detail", words)
+
+
+def test_filter_has_an_operators_words_for_the_kinds_of_its_rejections():
+    rejected = [("cn1", "reason 1"), ("cn2", "reason 2"), ("cn3", "reason 3")]
+    values = [{"kind": "down", "actual": 93}, {"kind": "disabled"}, {"kind": "of_a_newer_server"}]
+    filters = [build_stage(4, 1, rejected, values, name="ComputeFilter")]
+    (stage,) = build_funnel_picture(build_explanation(filters=filters)["funnel"]).stages
+    assert stage.words == "down or disabled"
+    assert "reason 3" in [reason.text for reason in stage.reasons]
+
+
+def test_stage_of_a_decision_recorded_without_kinds_keeps_its_texts():
+    steps = [build_step("resources", "VCPU:4", 3, 2, [("cn1", "VCPU: 1 free of 8, 4 requested")])]
+    filters = [build_stage(2, 1, [("cn2", "disabled")], name="ComputeFilter")]
+    stages = build_funnel_picture(build_explanation(steps=steps, filters=filters)["funnel"]).stages
+    assert [(each.name, each.words) for each in stages] == [
+        ("resources VCPU:4", ""),
+        ("ComputeFilter", ""),
+    ]
+    assert [each.reasons[0].text for each in stages] == [
+        "VCPU: 1 free of 8, 4 requested",
+        "disabled",
+    ]
 
 
 def test_funnel_stage_warns_of_missing_names_of_nova():

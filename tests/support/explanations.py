@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builders of explanations in the format of the scheduler API."""
 
+from itertools import zip_longest
 
-def build_stage(before: int, after: int, rejected=(), **more) -> dict:
-    entries = [{"host": host, "node": host, "reason": reason} for host, reason in rejected]
+
+def build_stage(before: int, after: int, rejected=(), values=(), **more) -> dict:
+    """Build a stage with pairs of a host and a reason, and the values of each reason."""
+    entries = [
+        {"host": host, "node": host, "reason": reason, **own}
+        for (host, reason), own in zip_longest(rejected, values, fillvalue={})
+    ]
     return {"before": before, "after": after, "rejected": entries, **more}
 
 

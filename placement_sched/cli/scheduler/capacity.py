@@ -34,6 +34,7 @@ from placement_sched.cli.scheduler.request_options import (
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.console.reports import render_capacity_report
 from placement_sched.explain.phrases import with_names
+from placement_sched.explain.reader import format_limit_reason
 from placement_sched.model.document import Json, PathStep
 from placement_sched.scheduler.capacity.count import CloudPart
 
@@ -135,7 +136,7 @@ def _print(result: Json, console: Console) -> None:
     if result["limited_by"]:
         table = make_table("Hosts", "Limited by")
         for entry in result["limited_by"]:
-            table.add_row(f"{entry['hosts']:,}", Text(_format_reason(entry)))
+            table.add_row(f"{entry['hosts']:,}", Text(format_limit_reason(entry)))
         console.print(table)
     if result["stranded"]:
         console.print(Text(f"Stranded: {_format_amounts(result['stranded'])}"), soft_wrap=True)
@@ -173,7 +174,9 @@ def _add_part(table: Table, name: str, part: Json) -> None:
 
 def _format_limits(part: Json) -> str:
     limits = part["limited_by"]
-    reasons = [f"{limit['hosts']:,} {_format_reason(limit)}" for limit in limits[:_MAX_REASONS]]
+    reasons = [
+        f"{limit['hosts']:,} {format_limit_reason(limit)}" for limit in limits[:_MAX_REASONS]
+    ]
     unlisted_count = len(limits) - _MAX_REASONS
     return ", ".join(reasons) + (f", {unlisted_count} more" if unlisted_count > 0 else "")
 
@@ -183,10 +186,6 @@ def _print_doubts(result: Json, console: Console) -> None:
         console.print(Text(f"Not exact: {doubt}"), soft_wrap=True)
     if rejection := result.get("rejection"):
         console.print(Text(f"The request is rejected: {rejection}"), soft_wrap=True)
-
-
-def _format_reason(limit: Json) -> str:
-    return f"{limit['reason']} {limit['detail']}" if "detail" in limit else str(limit["reason"])
 
 
 def _format_amounts(stranded: Json) -> str:

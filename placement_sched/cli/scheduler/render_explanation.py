@@ -13,7 +13,7 @@ from rich.text import Text
 from placement_sched.cli.output import Column, format_count, make_table
 from placement_sched.console.reports import Heading
 from placement_sched.errors import Invalid
-from placement_sched.explain.phrases import describe_hosts_without, with_names
+from placement_sched.explain.phrases import describe_cut_hosts, with_names
 from placement_sched.explain.reader import (
     count_passed,
     describe_obstacle,
@@ -59,7 +59,7 @@ def render(
             ("No valid host", "bold red"), f"  {describe_obstacle(explanation)}"
         )
         for entry in funnel.get("would_fit", ())[:_MAX_REASONS]:
-            if not _repeats(entry, describe_obstacle(explanation)):
+            if not _repeats(entry, funnel.get("obstacle", {})):
                 conclusion.append(f"\n  {entry['words']}", style="yellow")
     full = "█" if console.encoding.lower().startswith("utf") else "#"
     parts: list[RenderableType] = [
@@ -83,13 +83,15 @@ def render(
     console.print(Group(*parts))
 
 
-def _repeats(sentence: Json, reason: str) -> bool:
-    """Return whether a sentence only repeats the reason."""
-    constraints = [each for each in sentence["without"] if "constraint" in each]
-    is_specific = sentence["hosts"] == 1 or sentence["change"]
-    is_of_search = len(constraints) == len(sentence["without"])
-    words = describe_hosts_without(sentence["hosts"], constraints) if is_of_search else ""
-    return not is_specific and reason == words
+def _repeats(entry: Json, obstacle: Json) -> bool:
+    """Return whether an entry of ``would_fit`` only repeats the obstacle."""
+    if entry["hosts"] == 1 or entry["change"] or entry["hosts"] != obstacle.get("hosts"):
+        return False
+    without = [
+        {key: value for key, value in each.items() if key not in {"stage", "name"}}
+        for each in entry["without"]
+    ]
+    return without == obstacle.get("constraints")
 
 
 def _render_policy(report: Json | None) -> Iterator[RenderableType]:
@@ -193,7 +195,9 @@ def _render_stage(name: str, stage: Json, color: str) -> RenderableType:
         grid.add_row(Text(number, style="yellow"), text)
         lines.append(grid)
     hidden = removed - sum(reason.count for reason in reasons)
-    if hidden > 0:
+    if cut := stage.get("cut"):
+        lines.append(Text(describe_cut_hosts(cut), style="yellow"))
+    elif hidden > 0:
         lines.append(Text(f"{hidden} more" if reasons else f"{hidden} removed", style="dim"))
     return Group(*lines)
 

@@ -89,6 +89,25 @@ def test_number_of_rejected_hosts_that_are_not_listed_is_shown():
     assert "1 removed" in lines
 
 
+def test_hosts_beyond_the_limit_of_candidates_fit_and_were_not_weighed():
+    step = build_step("limit", "2", 5, 2) | {"kind": "limit", "hosts": 2, "cut": 3}
+    lines = render_to_lines(build_explanation(steps=[step]), width=120)
+    assert "3 hosts fit, but were cut by the limit and not weighed" in lines
+    assert "3 removed" not in lines
+
+
+def test_rejections_of_an_unknown_kind_or_without_kind_keep_their_texts():
+    rejected = [("cn1", "asks for 3 moons"), ("cn2", "asks for 4 moons"), ("cn3", "no sun")]
+    kinds = [{"kind": "of_a_newer_server", "moons": 3}, {"kind": "of_a_newer_server", "moons": 4}]
+    filters = [build_stage(3, 0, rejected, kinds, name="AcmeFilter")]
+    lines = render_to_lines(build_explanation(filters=filters))
+    assert {
+        "1 host: asks for 3 moons (cn1)",
+        "1 host: asks for 4 moons (cn2)",
+        "1 host: no sun (cn3)",
+    } <= set(lines)
+
+
 def test_only_the_most_frequent_rejection_reasons_are_shown():
     reasons = [(f"cn{letter}", f"reason {letter}") for letter in "abcdefg"]
     lines = render_to_lines(
