@@ -29,7 +29,7 @@ from placement_sched.model.aggregates import AFFINITY, HostAggregate, parse_zone
 from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.instance import HostInstance
-from placement_sched.model.rejection import USED_UP
+from placement_sched.model.rejection import USED_UP, Rejection
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.caches import Aggregates, ProcessCaches
 from placement_sched.scheduler.capacity.host_counts import (
@@ -130,7 +130,7 @@ def compares_hosts(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> bool
 def map_rejecting_stages(run: FilterRun) -> dict[tuple[str, str], LimitReason]:
     """Map each rejected pair of host and node to the stage that rejects it."""
     return {
-        (each.host, each.node): LimitReason(report.name)
+        (each.host, each.node): LimitReason(report.name, rejection=each.rejection)
         for report in run.reports
         for each in report.rejected
     }
@@ -281,7 +281,7 @@ def limit_to_group_host(
     chosen = min(first_hosts, key=totals.__getitem__, default=None)
     if len({totals[host] for host in first_hosts}) > 1:
         inexact_reasons.append(_RANDOM_HOST)
-    limit = LimitReason("ServerGroupAffinityFilter")
+    limit = LimitReason("ServerGroupAffinityFilter", rejection=Rejection(kind="affinity"))
     for counter in counters:
         if counter.instances and counter.host != chosen:
             counter.instances, counter.limit_reason = 0, limit

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.explain.phrases import format_detail
+from placement_sched.explain.phrases import format_detail, select_subject
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
-from placement_sched.model.constraint import LIMIT, Constraint
+from placement_sched.model.constraint import Constraint
 from placement_sched.model.document import Json
+from placement_sched.model.rejection import Rejection
 from placement_sched.scheduler.host_state import HostState, get_candidates
 
 #: An option to place an instance: pairs of an index in ``FreeCapacity.free`` and an amount.
@@ -29,13 +30,15 @@ class LimitReason(NamedTuple):
     """Reason why no further instance fits on a host.
 
     ``reason`` is the exhausted resource class if ``is_resource``, or the rejecting stage.
-    ``constraint`` is set if the stage is a constraint of the search.
+    ``constraint`` is set if the stage is a constraint of the search, and ``rejection`` if it is a
+    filter.
     """
 
     reason: str
     detail: str = ""
     is_resource: bool = False
     constraint: Constraint | None = None
+    rejection: Rejection | None = None
 
     @classmethod
     def from_constraint(cls, constraint: Constraint) -> Self:
@@ -51,15 +54,11 @@ class LimitReason(NamedTuple):
             return {"kind": "capacity", "resource_class": self.reason}
         if self.constraint is not None:
             return self.constraint.as_json()
-        if self.reason == LIMIT:
-            return {"kind": LIMIT, "option": self.detail}
-        if self.reason in _OWN_KINDS:
-            return {"kind": self.reason}
-        return {"kind": "filter", "filter": self.reason}
+        if self.rejection is not None:
+            return select_subject({"filter": self.reason, **self.rejection.as_json()})
+        return {"kind": self.reason, **({"option": self.detail} if self.detail else {})}
 
 
-#: Reasons that are no stages: the count did not finish, or a filter removed all candidates.
-_OWN_KINDS = frozenset({"capacity_budget", "candidates"})
 #: The reason of a host whose count did not finish in time.
 UNFINISHED = LimitReason("capacity_budget")
 

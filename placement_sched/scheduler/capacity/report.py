@@ -22,6 +22,7 @@ from placement_sched.model.constraint import LIMIT
 from placement_sched.model.document import Document, Json
 from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability
 from placement_sched.model.names import find_nearest, list_if_few, suggest_names
+from placement_sched.model.rejection import OTHER
 from placement_sched.scheduler.capacity.count import (
     OUT_OF_TIME,
     CapacityCount,
@@ -56,13 +57,16 @@ def report(shared: SharedView, result: CapacityCount, per: CloudPart | None) -> 
         uuids = {count.uuid for count in counts}
         counts += _list_without_candidates(shared.connection, run, uuids, result.cut_by)
     rejection, chosen = run.filtered_request.rejection, run.request.chosen
+    rejected = (
+        {"rejection": describe_rejection(rejection), **rejection.as_json()} if rejection else {}
+    )
     part = _summarize(counts)
     report = {
         "capacity": part.pop("capacity"),
         "exact": not result.inexact_reasons,
         **({"policy": chosen.policy.name} if chosen else {}),
         **({"inexact_because": list(result.inexact_reasons)} if result.inexact_reasons else {}),
-        **({"rejection": describe_rejection(rejection)} if rejection else {}),
+        **rejected,
         **part,
         **({"per": _report_parts(shared, result, counts, per)} if per else {}),
     }
@@ -71,11 +75,11 @@ def report(shared: SharedView, result: CapacityCount, per: CloudPart | None) -> 
 
 
 def _summarize(counts: Iterable[HostCount]) -> Json:
-    capacity, used = 0, Counter[SharedPool]()
-    host_numbers, stranded = Counter[LimitReason](), Counter[str]()
+    capacity, used, stranded = 0, Counter[SharedPool](), Counter[str]()
+    by_reason: dict[tuple[str, str], list[LimitReason]] = defaultdict(list)
     for count in counts:
         capacity += count.instances
-        host_numbers[count.limit_reason] += 1
+        by_reason[count.limit_reason[:2]].append(count.limit_reason)
         if count.pool:
             used[count.pool] += count.instances
         if count.limit_reason.is_resource and count.free:
@@ -87,17 +91,26 @@ def _summarize(counts: Iterable[HostCount]) -> Json:
         capacity -= surplus
         for name, amount in pool.own.items():
             stranded[name] += surplus * amount
-    ordered = sorted(host_numbers.items(), key=lambda item: (-item[1], item[0][:2]))
+    ordered = sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[0]))
     return {
         "capacity": capacity,
-        "limited_by": [_limit_as_json(limit_reason, hosts) for limit_reason, hosts in ordered],
+        "limited_by": [_limit_as_json(limit_reasons) for _, limit_reasons in ordered],
         "stranded": {name: free for name, free in sorted(stranded.items()) if free},
     }
 
 
-def _limit_as_json(limit_reason: LimitReason, hosts: int) -> Json:
-    detail = {"detail": limit_reason.detail} if limit_reason.detail else {}
-    return {"reason": limit_reason.reason, **detail, **limit_reason.values, "hosts": hosts}
+def _limit_as_json(limit_reasons: Sequence[LimitReason]) -> Json:
+    """Return the equal reason of several hosts, with the values that all of them share."""
+    first, *others = limit_reasons
+    detail = {"detail": first.detail} if first.detail else {}
+    further = [each.values for each in others] if first.rejection else []
+    values = {
+        key: value
+        for key, value in first.values.items()
+        if all(each.get(key) == value for each in further)
+    }
+    hosts = len(limit_reasons)
+    return {"reason": first.reason, **detail, "kind": OTHER, **values, "hosts": hosts}
 
 
 def _report_parts(
@@ -369,7 +382,7 @@ class _CapacityEvaluation:
         :class:`Unavailable` if the time limit of the simulation has passed.
         """
         if isinstance(request, Invalid):
-            return NOTHING | {"rejection": request.detail}
+            return NOTHING | {"rejection": request.detail, "kind": OTHER}
         self.scheduler.source.check()
         budget, began = request.settings.scheduler.capacity_budget, monotonic()
         remaining = budget - (0.0 if self.capacity_query.has_budget_per_flavor else self.spent)
@@ -385,7 +398,7 @@ class _CapacityEvaluation:
         except Invalid as error:
             if self.capacity_query.is_strict:
                 raise
-            return NOTHING | {"rejection": error.detail}
+            return NOTHING | {"rejection": error.detail, "kind": OTHER}
         finally:
             self.spent += monotonic() - began
 

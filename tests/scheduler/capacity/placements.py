@@ -44,3 +44,13 @@ def fill_cloud(app: TestApp, after=lambda _selection: None, **fields: object) ->
 def get_error_detail(result: dict) -> str:
     (error,) = result["errors"]
     return str(error["detail"])
+
+
+def build_limit(resource_class, hosts):
+    """Build the entry of ``limited_by`` for hosts without a resource class."""
+    return {
+        "reason": resource_class,
+        "kind": "capacity",
+        "resource_class": resource_class,
+        "hosts": hosts,
+    }

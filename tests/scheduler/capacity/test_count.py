@@ -20,6 +20,7 @@ from tests.scheduler.capacity.placements import (
     CAPACITY_PATH,
     GPU_ALIAS,
     GPU_POOL,
+    build_limit,
     fill_cloud,
     read_capacity,
 )
@@ -165,8 +166,7 @@ def test_shared_pool_limits_the_capacity_only_if_it_is_full_before_the_hosts(
     sqlite_app.post_json(NODES_PATH, [make_report(name, memory_mb=4096) for name in names])
     add_sharing_provider(sqlite_app, make_uuid(1), make_uuid(11), names, CUSTOM_FAST=total)
     result = read_capacity(sqlite_app, **CUSTOM_RESOURCE_REQUEST)
-    (limit,) = result["limited_by"]
-    assert limit == {"reason": reason, "kind": "capacity", "resource_class": reason, "hosts": 2}
+    assert result["limited_by"] == [build_limit(reason, 2)]
 
 
 NODES_PATH = "/scheduler/v1/compute_nodes"
@@ -346,6 +346,5 @@ def test_capacity_counts_each_provider_of_a_tree(sqlite_app):
     request = {"flavor": make_flavor(extra_specs={"resources:CUSTOM_CELL": "2"})}
     result = read_capacity(sqlite_app, **request)
     assert (result["capacity"], result["exact"]) == (2 + 4 + 1 + 2, True)
-    (limit,) = result["limited_by"]
-    assert (limit["reason"], limit["hosts"]) == ("CUSTOM_CELL", 2)
+    assert result["limited_by"] == [build_limit("CUSTOM_CELL", 2)]
     assert len(fill_cloud(sqlite_app, **request)) == 9

@@ -8,7 +8,13 @@ import pytest
 from placement_sched.scheduler.capacity import report as report_module
 from placement_sched.scheduler.capacity.count import Deadline, count_capacity
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placements import GPU_ALIAS, GPU_POOL, fill_cloud, read_capacity
+from tests.scheduler.capacity.placements import (
+    GPU_ALIAS,
+    GPU_POOL,
+    build_limit,
+    fill_cloud,
+    read_capacity,
+)
 from tests.scheduler.providers import add_provider, set_inventory_totals
 from tests.scheduler.server_groups import create_group
 from tests.support.api_clouds import NODES_PATH, store_flavor
@@ -21,8 +27,8 @@ from tests.support.statements import record_statements
 def test_capacity_equals_the_number_of_placed_instances(cloud):
     result = read_capacity(cloud, num_instances=7)
     assert (result["exact"], result["capacity"]) == (True, 12)
-    limits = [(entry["kind"], entry["reason"], entry["hosts"]) for entry in result["limited_by"]]
-    assert limits == [("capacity", "MEMORY_MB", 2), ("capacity", "VCPU", 1)]
+    limits = result["limited_by"]
+    assert limits == [build_limit("MEMORY_MB", 2), build_limit("VCPU", 1)]
     # VCPUs at a ratio of 4: 64 - 4 on cn1, none on cn2, and all 64 on cn3.
     expected = {"VCPU": 60 + 64, "MEMORY_MB": 65536 - 8192 + 512, "DISK_GB": 960 + 920 + 1000}
     assert result["stranded"] == expected
@@ -63,8 +69,24 @@ def test_filters_of_a_capacity_count_see_its_earlier_instances(sqlite_url, make_
     app.post_json(NODES_PATH, [make_report("cn1"), make_report("cn2")])
     result = read_capacity(app)
     assert result["capacity"] == len(fill_cloud(app)) == 2
-    limits = [(entry["reason"], entry["kind"], entry["hosts"]) for entry in result["limited_by"]]
-    assert ("InstanceRejectingFilter", "filter", 2) in limits
+    name = "InstanceRejectingFilter"
+    (limit,) = result["limited_by"]
+    assert limit == {"reason": name, "kind": "other", "filter": name, "hosts": 2}
+
+
+def test_hosts_limited_by_a_filter_have_the_values_that_their_rejections_share(
+    sqlite_url, make_app
+):
+    app = make_app(make_settings(sqlite_url))
+    down = {"last_seen_up": "2020-01-01T00:00:00Z"}
+    shared = {"reason": "ComputeFilter", "filter": "ComputeFilter", "hosts": 2}
+    app.post_json(NODES_PATH, [make_report("cn1") | down, make_report("cn2") | down])
+    assert read_capacity(app)["limited_by"] == [shared | {"kind": "down"}]
+    app.post_json(NODES_PATH, [make_report("cn2")])
+    forced = {"host": "cn2", "binary": "nova-compute", "forced_down": True}
+    headers = {"X-OpenStack-Nova-API-Version": "2.11"}
+    app.put_json("/compute/v2.1/os-services/force-down", forced, headers=headers)
+    assert read_capacity(app)["limited_by"] == [shared | {"kind": "other"}]
 
 
 def test_capacities_of_flavors_are_in_the_requested_order(cloud):
@@ -118,7 +140,7 @@ def test_hosts_beyond_the_limit_of_a_too_complex_search_are_accounted_for(sqlite
     limit, resource = result["limited_by"]
     assert (limit["reason"], limit["hosts"]) == ("limit", 4)
     assert limit["detail"].startswith("[scheduler] max_placement_results")
-    assert (resource["reason"], resource["hosts"]) == ("VCPU", 2)
+    assert resource == build_limit("VCPU", 2)
     assert [part["name"] for part in result["per"]] == [f"cn{number}" for number in range(6)]
 
 
