@@ -31,11 +31,16 @@ from placement_sched.console.page import (
     send_csv,
 )
 from placement_sched.console.reports import list_request_parts, render_capacity_report
-from placement_sched.console.units import format_stage
 from placement_sched.errors import Invalid
-from placement_sched.explain.phrases import with_names
+from placement_sched.explain.phrases import (
+    describe_hosts_without,
+    describe_stage,
+    select_subject,
+    with_names,
+)
 from placement_sched.model.document import Json
 from placement_sched.model.instance_request import describe_unknown_facts
+from placement_sched.model.names import join_words
 from placement_sched.model.plan_run import FAILED, MOVE_STATES, PLANNED, RUN_STATES, STARTED
 from placement_sched.model.provider import describe_other_consumers
 from placement_sched.model.short_forms import FORMS, parse_change, shorten_addition, shorten_change
@@ -57,6 +62,8 @@ _GOALS = {
 }
 #: Message for an empty form.
 _EMPTY_FORM = "Choose a flavor, or enter its sizes or a change, then count."
+#: A drained host is a host of the simulation with a disabled service.
+_DRAINED = "drained or disabled"
 #: Kinds of changes that links may pass, with a parameter for each host.
 _HOST_CHANGES = ("drain", "remove")
 #: Conditions in place of a host: filters of hosts that must all match.
@@ -340,11 +347,12 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
     changes = expand_changes(client, query.changes)
     flavors = None if query.all_flavors else query.flavors
     document = client.post(_PLAN, {"changes": changes, "flavors": flavors})
+    document = with_names(document, client.map_aggregate_names())
     if any("drain" in change for change in changes):
         for entry in document["stuck"]:
-            entry["reason"] = entry["reason"].replace(" disabled", " drained or disabled")
-    document = with_names(document, client.map_aggregate_names())
-    reasons = Counter(shorten_reason(entry["reason"]) for entry in document["stuck"])
+            if constraints := entry.get("constraints"):
+                entry["reason"] = describe_hosts_without(entry["hosts"], constraints, _DRAINED)
+    reasons = Counter(map(shorten_reason, document["stuck"]))
     affected = len(document["stuck"]) + len(document["moves"])
     counted = [
         (row["flavor"], CapacityChange(row["before"], row["after"], row.get("exact", True)))
@@ -361,10 +369,14 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
     }
 
 
-def shorten_reason(reason: str) -> str:
-    """Return the stage or resource that left no host for a move."""
-    short = re.sub(r" \(.*", "", reason.rpartition(" but ")[2]) if " but " in reason else reason
-    return format_stage(re.sub(r":\d+", "", short))
+def shorten_reason(stuck: Json) -> str:
+    """Return an operator's words for what keeps an instance from moving."""
+    obstacles = stuck.get("constraints") or [stuck]
+    others = [select_subject(each) for each in obstacles if each.get("kind") != "disabled"]
+    if not others:
+        return _DRAINED
+    words = list(filter(None, map(describe_stage, others)))
+    return join_words(words) if words else str(stuck["reason"])
 
 
 def expand_changes(client: ApiClient, changes: Sequence[Json]) -> list[Json]:

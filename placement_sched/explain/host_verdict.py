@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from placement_sched.explain import phrases
 from placement_sched.explain.values import Rejected, RequestFilterReport
 from placement_sched.model.document import Json
-from placement_sched.model.rejection import REQUEST_FILTERS, Rejection, SuggestedChange
+from placement_sched.model.rejection import CANDIDATES, REQUEST_FILTERS, Rejection, SuggestedChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,12 @@ class RejectReason:
     def reason(self) -> str:
         """Return the sentence about the rejection."""
         return phrases.describe_rejection(self.rejection)
+
+    @property
+    def subject(self) -> Json:
+        """Return the kind of the rejection and its subject."""
+        name = {} if self.stage == CANDIDATES else {"filter": self.name}
+        return phrases.select_subject({**name, **self.rejection.as_json()})
 
     @classmethod
     def from_request_filter(cls, report: RequestFilterReport) -> "RejectReason":

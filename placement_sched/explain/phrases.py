@@ -242,18 +242,19 @@ def _shorten(values: Json) -> str:
 
 
 def describe_hosts_without(
-    hosts: int, constraints: Sequence[Json], names: Names | None = None
+    hosts: int, constraints: Sequence[Json], disabled: str = "disabled"
 ) -> str:
     """Return a sentence about hosts that fit only without constraints.
 
     ``hosts`` is their number. A filter may still reject them, because no filter was run on them.
+    ``disabled`` is the word for hosts with a disabled service.
     """
-    labels = [format_label(each, names) for each in constraints if each["kind"] != "disabled"]
+    labels = [format_label(each) for each in constraints if each["kind"] != "disabled"]
     are_disabled = len(labels) < len(constraints)
     verb, meets = ("is", "meets") if hosts == 1 else ("are", "meet")
-    disabled = f"{verb} disabled and " if are_disabled else ""
+    state = f"{verb} {disabled} and " if are_disabled else ""
     but = f"all constraints but {join_words(labels)}" if labels else "all other constraints"
-    return f"{format_host_count(hosts)} {disabled}{meets} {but}"
+    return f"{format_host_count(hosts)} {state}{meets} {but}"
 
 
 def _format_remaining(count: int) -> str:

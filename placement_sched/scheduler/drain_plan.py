@@ -8,7 +8,7 @@ capacity for the next instances. An instance stays if its host rejects it even b
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -23,6 +23,7 @@ from placement_sched.model.decision import MOVE, Decision, Selection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import BUILDING, OFFLOADED, Instance, find_move_obstacle
 from placement_sched.model.instance_request import build_request_document, find_unknown_facts
+from placement_sched.model.rejection import OTHER
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.capacity.report import CapacityQuery, report_capacity
 from placement_sched.scheduler.decisions import make_decision
@@ -39,7 +40,7 @@ from placement_sched.store.compute.other_consumers import list_other_consumers
 from placement_sched.store.placement import allocations
 from placement_sched.store.simulated_changes import SimulatedAllocation
 
-_NO_FLAVOR = "its flavor is not recorded"
+_NO_FLAVOR, _NO_HOST = "its flavor is not recorded", "no valid host"
 
 
 #: Memory in MB, virtual CPUs and disk in GB.
@@ -103,11 +104,16 @@ class PlannedMove:
 
 @dataclass(frozen=True, slots=True)
 class StuckInstance:
-    """An instance that cannot move, and the reason."""
+    """An instance that cannot move, and the reason with its kind and values."""
 
     instance: str
     host: str
     reason: str
+    values: Json = field(default_factory=lambda: {"kind": OTHER})
+
+    def as_json(self) -> Json:
+        """Return the instance as a JSON object."""
+        return {"instance": self.instance, "host": self.host, "reason": self.reason, **self.values}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +211,7 @@ class Mover:
         is_claim = vm_state == BUILDING and not self._is_synced
         return find_move_obstacle(None if is_claim else vm_state, task_state)
 
-    def find_obstacle_to_stay(self, instance: MovingInstance) -> str | None:
+    def find_obstacle_to_stay(self, instance: MovingInstance) -> "PartialFit | None":
         """Return why an instance cannot stay on its host, or None if it can.
 
         The allocations of the instance are removed for the check and restored afterwards.
@@ -220,7 +226,7 @@ class Mover:
         destination = {"host": record.host, "node": record.node}
         result = self.place([instance], {"requested_destination": destination})
         simulated_changes.move(connection, allocated, location, self._now)
-        return None if isinstance(result, MovePlan) else result.reason
+        return None if isinstance(result, MovePlan) else result
 
     @contextmanager
     def attempt(self) -> Iterator["Attempt"]:
@@ -262,9 +268,10 @@ class Mover:
             elif outcome.fitting:
                 number = outcome.fitting
             else:
+                reason, values = outcome.reason, outcome.values
                 stuck = [
-                    StuckInstance(instance.record.uuid, instance.record.host or "", outcome.reason)
-                    for instance in remaining
+                    StuckInstance(vm.record.uuid, vm.record.host or "", reason, values)
+                    for vm in remaining
                 ]
                 return result + MovePlan(stuck=tuple(stuck))
         return result
@@ -327,11 +334,13 @@ def read_group_without(connection: Connection, record: Instance) -> Json:
 class PartialFit:
     """Result for a batch that does not fit as a whole.
 
-    ``fitting`` is the number of instances that fit. If it is 0, ``reason`` is why no instance fits.
+    ``fitting`` is the number of instances that fit. If it is 0, ``reason`` is why no instance fits,
+    and ``values`` are the kind and the values of the obstacle.
     """
 
     fitting: int
     reason: str
+    values: Json = field(default_factory=lambda: {"kind": OTHER})
 
 
 def _explain_partial_fit(
@@ -341,12 +350,13 @@ def _explain_partial_fit(
         host_verdicts = build_verdicts(
             connection, run, map_reported_trees(connection, [destination["host"]])
         )
-        reasons = [reason.reason for verdict in host_verdicts for reason in verdict.reasons]
-        return PartialFit(0, "; ".join(dict.fromkeys(reasons)))
+        reasons = [reason for verdict in host_verdicts for reason in verdict.reasons]
+        words = "; ".join(dict.fromkeys(reason.reason for reason in reasons))
+        return PartialFit(0, words, *(reason.subject for reason in reasons[:1]))
     if run.choice and (fitting := run.choice.max_fitting or run.choice.placed_count):
         return PartialFit(min(fitting, number - 1), "")
     obstacle = build_funnel(run, connection).obstacle
-    return PartialFit(0, obstacle.reason if obstacle else "no valid host")
+    return PartialFit(0, obstacle.reason, obstacle.values) if obstacle else PartialFit(0, _NO_HOST)
 
 
 def _pair_with_selections(
@@ -447,7 +457,7 @@ def plan_drain(
                 for old, new in zip(capacities, after, strict=True)
             ],
             "moves": [move.as_json() | unfit.get(move.instance, {}) for move in moved.moves],
-            "stuck": [asdict(stuck) for stuck in moved.stuck],
+            "stuck": [stuck.as_json() for stuck in moved.stuck],
             "other_consumers": [
                 asdict(each) for each in list_other_consumers(simulation.connection, drained)
             ],
@@ -480,9 +490,10 @@ def _move_all(
     moved = mover.migrate(find_instances(connection, drained), avoid=drained)
     unfit: dict[str, Json] = {}
     for instance in find_instances(connection, set(affected).difference(drained)):
-        reason = None if instance.record.uuid in rejected else mover.find_obstacle_to_stay(instance)
-        if reason is not None:
-            unfit[instance.record.uuid] = {"reason": reason}
+        uuid = instance.record.uuid
+        obstacle = None if uuid in rejected else mover.find_obstacle_to_stay(instance)
+        if obstacle is not None:
+            unfit[uuid] = {"reason": obstacle.reason, **obstacle.values}
             moved += mover.migrate([instance], avoid={*drained, instance.record.host or ""})
     return moved, unfit
 

@@ -129,7 +129,10 @@ def test_instances_without_capacity_elsewhere_are_stuck_in_a_drain_plan(cloud):
     result = request_drain_plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
     assert result["moves"] == []
     assert [entry["host"] for entry in result["stuck"]] == ["cn1", "cn1"]
-    assert "are disabled and meet all other constraints" in result["stuck"][0]["reason"]
+    stuck = result["stuck"][0]
+    assert "are disabled and meet all other constraints" in stuck["reason"]
+    assert (stuck["kind"], stuck["hosts"]) == ("disabled", 2)
+    assert [each["kind"] for each in stuck["constraints"]] == ["disabled"]
     full = {"inventory": {"host": "cn3", "resource_class": "MEMORY_MB", "total": 2048}}
     result = request_drain_plan(cloud, {"drain": ["cn1"]}, full)
     assert [move["to"] for move in result["moves"]] == ["cn2", "cn2"]
@@ -141,7 +144,7 @@ def test_instances_without_capacity_elsewhere_are_stuck_in_a_drain_plan(cloud):
     body = {"host": "cn2", "node": "cn2", "flavor": "gone"}
     cloud.put_json(f"/scheduler/v1/instances/{make_uuid(7)}", body)
     (entry,) = request_drain_plan(cloud, {"drain": ["cn2"]})["stuck"]
-    assert entry["reason"] == "its flavor is not recorded"
+    assert (entry["reason"], entry["kind"]) == ("its flavor is not recorded", "other")
 
 
 def record_state(app, number, vm_state, task_state=None):
@@ -214,6 +217,7 @@ def test_plan_for_a_smaller_host_moves_only_the_instances_that_do_not_fit(cloud)
     less = {"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 4096}}
     (move,) = request_drain_plan(cloud, less)["moves"]
     assert (move["from"], "MEMORY_MB" in move["reason"]) == ("cn1", True)
+    assert (move["kind"], move["resource_class"]) == ("capacity", "MEMORY_MB")
     more = {"inventory": {"host": "cn1", "resource_class": "MEMORY_MB", "total": 6144}}
     assert request_drain_plan(cloud, more)["moves"] == []
 

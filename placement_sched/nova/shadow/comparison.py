@@ -233,14 +233,16 @@ def judge(
     for position, (uuid, outcome) in enumerate(zip(instances, outcomes, strict=True)):
         step = notes.steps[position] if position < len(notes.steps) else InstanceStep(None)
         verdict, why, weight = _judge(notes, step, outcome, swaps, late=uuid in notes.late)
+        nova_host = None if outcome is None else outcome.host
+        rejection = notes.rejected.get(nova_host) if nova_host and verdict in DISAGREEING else None
         facts = {
             "our_node": step.chosen and step.chosen.node,
             "our_weight": step.weight,
             "nova_weight": weight,
             "why": why,
+            "kind": rejection and rejection.kind,
         }
         detail = {name: value for name, value in facts.items() if value is not None}
-        nova_host = None if outcome is None else outcome.host
         judged.append(Comparison(verdict, nova_host, detail))
     return judged
 
@@ -405,6 +407,7 @@ def _describe_disagreement(result: ShadowResult) -> Json:
         "nova_host": result.nova_host,
         "nova_weight": detail.get("nova_weight"),
         "why": detail.get("why"),
+        "kind": detail.get("kind"),
     }
 
 

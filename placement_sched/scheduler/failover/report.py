@@ -192,7 +192,7 @@ def simulate_failure(mover: Mover, hosts: frozenset[str]) -> list[Json]:
         simulated_changes.disable(connection, hosts, DISABLED, DRAINED, scheduler.clock())
         moving = find_instances(connection, hosts)
         plan = mover.move(moving, avoid=hosts)
-        reasons = {each.instance: each.reason for each in plan.stuck}
+        reasons = {each.instance: each for each in plan.stuck}
         stuck = [each for each in moving if each.record.uuid in reasons]
         by_key = {(each.request_key, each.record.server_group): each for each in stuck}
         names = compute_nodes.map_names_by_uuid(connection) if stuck else {}
@@ -210,7 +210,8 @@ def simulate_failure(mover: Mover, hosts: frozenset[str]) -> list[Json]:
             "name": each.record.display_name,
             "flavor": (each.record.flavor or {}).get("name"),
             "host": each.record.host,
-            "reason": reasons[each.record.uuid],
+            "reason": reasons[each.record.uuid].reason,
+            **reasons[each.record.uuid].values,
             "lacking": lacking[each.request_key, each.record.server_group],
         }
         for each in stuck

@@ -51,6 +51,7 @@ def test_instances_without_a_place_are_listed_with_the_lacking_resource(app):
     # cn1 has two small instances, and gets the small instance of cn2: 1024 of 3072 MB remain.
     assert nowhere["lacking"] == {"MEMORY_MB": 2048}
     assert "MEMORY_MB" in nowhere["reason"]
+    assert (nowhere["kind"], nowhere["resource_class"]) == ("capacity", "MEMORY_MB")
 
 
 def test_report_of_an_uncovered_host_is_inexact_if_another_order_may_place_all(sqlite_app):
@@ -104,6 +105,7 @@ def test_members_of_an_affinity_group_lack_a_place_because_of_the_affinity_filte
     (failure,) = compute_failover(sqlite_app)["failures"]
     assert {entry["uuid"] for entry in failure["nowhere"]} == {make_uuid(1), make_uuid(2)}
     assert "ServerGroupAffinityFilter" in failure["nowhere"][0]["reason"]
+    assert failure["nowhere"][0]["filter"] == "ServerGroupAffinityFilter"
 
 
 def test_failure_within_a_zone_includes_all_hosts_of_the_zone(sqlite_app):
