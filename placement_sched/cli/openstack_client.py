@@ -59,7 +59,7 @@ class _Commands:
     def add_parser(self, name: str, **_options: Any) -> Parser:
         """Return a parser for the command or its group, else an unused parser."""
         word, *subcommands = self._words
-        if word not in {name, name.removesuffix("s")}:
+        if name not in {word, f"{word}s"}:
             return Parser(prog=name)
         return EmbeddedParser(
             self._parser, _Commands(subcommands, self._parser) if subcommands else None

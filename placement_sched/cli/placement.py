@@ -161,7 +161,9 @@ def _add_sync(group: Commands) -> None:
 
 
 def _run_sync_aggregates(arguments: argparse.Namespace) -> int:
-    run = _synchronize(arguments, sync_aggregates, remove_stale=arguments.remove_stale)
+    run = _synchronize(
+        arguments, sync_aggregates, "aggregates", remove_stale=arguments.remove_stale
+    )
     providers = {
         "added": group_by_name(run.added),
         "removed": group_by_name(run.removed),
@@ -190,7 +192,7 @@ def _run_sync_aggregates(arguments: argparse.Namespace) -> int:
 
 def _run_sync_traits(arguments: argparse.Namespace) -> int:
     options = {"aggregate": arguments.aggregate, "dry_run": arguments.dry_run}
-    run = _synchronize(arguments, sync_traits, **options)
+    run = _synchronize(arguments, sync_traits, "traits", **options)
     has_record, would = run.placement.has_record, "would be " if run.dry_run else ""
     document = {"dry_run": run.dry_run, "remembers": has_record, "created": run.created}
     lines = [f"{trait}: {would}created" for trait in run.created]
@@ -214,7 +216,10 @@ def _run_sync_traits(arguments: argparse.Namespace) -> int:
 
 
 def _synchronize(
-    arguments: argparse.Namespace, sync: Callable[..., SyncRun], **options: str | bool | None
+    arguments: argparse.Namespace,
+    sync: Callable[..., SyncRun],
+    noun: str,
+    **options: str | bool | None,
 ) -> SyncRun:
     """Run the sync with the services or the database that the arguments name."""
     state: Path | None = getattr(arguments, "state", None)
@@ -246,7 +251,6 @@ def _synchronize(
         else:
             record = stack.enter_context(open_trait_file(state, remote.url)) if state else None
             placement = RemotePlacement(remote, record)
-        noun = sync.__name__.removeprefix("sync_")
         progress = stack.enter_context(show_progress(f"synchronising {noun}"))
         return sync(read_hosts, placement, note=print_verbose, progress=progress, **options)
 

@@ -153,7 +153,7 @@ class Links:
     #: The requested host, or None.
     requested_host: str | None = None
 
-    def build_address(self, **more: str | None) -> str:
+    def build_address(self, **more: str | Sequence[str] | None) -> str:
         """Return this page's address, with more fields, or without None fields."""
         return (
             f"{self.root}/ask?{self.form_request.build_query(**{**self.comparison_fields, **more})}"
@@ -194,7 +194,7 @@ def index() -> flask.Response:
         **_list_choices(client, form_request),
     }
     if form_request.is_filled and links.requested_host and args.get("part") == "host":
-        against = args.get("against", "").split("\n")
+        against = args.getlist("against")
         return render_result_page(
             "ask_host.html",
             "Ask",
@@ -315,7 +315,7 @@ def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[s
     values["map_data"] = _build_map_data(explanation, view["funnel"].stages)
     best = [item["node"] for item in explanation["hosts"][:BEST]]
     # The script adds the host. Its weights are compared with the weights of the best hosts.
-    values["part"] = links.build_address(part="host", against="\n".join(best), host="")
+    values["part"] = links.build_address(part="host", against=best, host="")
     values["most"] = max(view["funnel"].stages, key=lambda item: item.removed, default=None)
     if host:
         values |= _build_host_values(client, links, best, names)

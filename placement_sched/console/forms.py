@@ -6,7 +6,7 @@ The query string contains the whole query, so that a link repeats it.
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -133,13 +133,15 @@ class FormRequest:
         nonempty = {name: value for name, value in parts.items() if value}
         return {"request_spec": self.request_spec, **nonempty, **more}
 
-    def build_query(self, **more: str | None) -> str:
+    def build_query(self, **more: str | Sequence[str] | None) -> str:
         """Build the form's query string, with the fields of ``more`` replaced.
 
         A field with the value None is removed.
         """
         fields = {**self.typed, **more}
-        return urlencode({key: text for key, text in fields.items() if text is not None})
+        return urlencode(
+            {key: text for key, text in fields.items() if text is not None}, doseq=True
+        )
 
     def build_command(self, name: str, **more: str) -> list[str]:
         """Build the words of the command that sends the same request.

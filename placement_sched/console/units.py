@@ -58,7 +58,7 @@ def format_age(text: str | None) -> str | Markup:
 
 
 def _parse(text: str) -> datetime:
-    return datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=None, microsecond=0)
+    return datetime.fromisoformat(text).replace(tzinfo=None, microsecond=0)
 
 
 def _build_element(moment: datetime, words: str) -> Markup:
@@ -68,17 +68,11 @@ def _build_element(moment: datetime, words: str) -> Markup:
     )
 
 
-def format_stage(name: str) -> str:
-    """Return the name of a stage."""
-    return name
-
-
 #: The template filters by name.
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "class_name": format_class,
     "amount": format_amount,
     "fullness": choose_fullness_class,
-    "stage_words": format_stage,
     "stop_words": describe_limit_reason,
     "time": format_time,
     "age": format_age,

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explanations, the console and the command line read values, not our sentences.
+
+A stage, a reason or a detail has values in JSON. A program that searches its text for them breaks
+with the next correction of a sentence. Functions that take other texts apart are listed here.
+"""
+
+import ast
+
+import pytest
+
+from tests.support.repository import PACKAGE, list_modules
+
+pytestmark = pytest.mark.slow
+
+FOLDERS = ("explain", "scheduler/explain", "console", "cli")
+FORBIDDEN_METHODS = {
+    *("startswith", "endswith", "removeprefix", "removesuffix"),
+    *("partition", "rpartition", "split", "rsplit", "splitlines"),
+}
+#: Functions and constants that take texts apart, by the texts.
+ALLOWED = {
+    "what a user types, in a command line or a form": {
+        "cli/arguments:_UUID",
+        "cli/arguments:_suggest",
+        "cli/arguments:parse_positive_number",
+        "cli/completion:find_names",
+        "cli/main:convert_spelling",
+        "cli/main:make_parser",
+        "cli/scheduler/decisions:_find_decision",
+        "cli/scheduler/request_options:RequestedChanges.find_place",
+        "cli/scheduler/request_options:move_flavor_argument",
+        "cli/scheduler/select:_compare",
+        "console/ask:_describe_simulation",
+        "console/capacity:CapacityForm.changes_typed",
+        "console/capacity:_CONDITIONS",
+        "console/capacity:_expand",
+        "console/cloud:_search_decisions",
+        "console/decisions:_WHEN",
+        "console/forms:FormRequest._list",
+        "console/forms:FormRequest._list_overrides",
+        "console/forms:FormRequest.build_command",
+        "console/forms:FormRequest.changes",
+        "console/forms:_format_option",
+        "console/forms:split_lines",
+    },
+    "paths and addresses, and JSON paths of errors": {
+        "cli/plugin:run_check",
+        "cli/scheduler/policy:_print_policy",
+        "cli/scheduler/scheduler_client:_API_PATH",
+        "cli/serve:_parse_address",
+        "console/client:_get_label",
+        "console/page:add_security_headers",
+        "console/routes:_APIS",
+        "console/routes:_READ_ONLY_POSTS",
+        "console/routes:_check_request",
+        "console/routes:_render_error",
+        "console/session:SignInViews._revoke",
+        "console/session:_TOKEN",
+        "console/session:_check_target",
+    },
+    "times": {"cli/scheduler/decisions:_format_time"},
+    "lines and cells for files, pipes and terminals": {
+        "cli/fleet:_cut",
+        "cli/output:TextConsole.print",
+        "cli/output:_UUID",
+        "cli/scheduler/render_explanation:render",
+        "console/page:send_csv",
+    },
+    "names of options, modules, variables, commands and kinds of records": {
+        "cli/completion:register",
+        "cli/db:_check_confirmed",
+        "cli/demo:_serve",
+        "cli/nova:format_differences",
+        "cli/openstack_client:_define",
+        "cli/plugin:_describe_file",
+        "cli/service:_choose_metavar",
+        "console/ask:_format_multiplier",
+        "console/ask:_list_multipliers",
+        "console/client:ApiClient.send",
+        "console/routes:build_blueprint",
+        "scheduler/explain/ineffective_specs:_find_reason",
+    },
+    "names of hosts, and nova's extra specs and metadata": {
+        "cli/scheduler/hosts:_format_name",
+        "console/cloud:_build_row",
+        "scheduler/explain/explanation:_remove_traits",
+        "scheduler/explain/ineffective_specs:_LIKE_OPERATOR",
+        "scheduler/explain/ineffective_specs:_REPORTED",
+        "scheduler/explain/ineffective_specs:_find_wrong_operator",
+    },
+    "messages and help of argparse, keystoneauth and oslo.log, which have no values": {
+        "cli/arguments:Parser.reject_arguments",
+        "cli/arguments:_UNKNOWN_COMMAND",
+        "cli/login:_make_cloud_adapters",
+        "cli/login:_make_variable_adapters",
+        "cli/service:add_log_options",
+    },
+}
+
+
+def test_only_listed_functions_take_texts_apart():
+    listed = [name for names in ALLOWED.values() for name in names]
+    assert len(listed) == len(set(listed))
+    assert find_functions_that_parse() == set(listed)
+
+
+def find_functions_that_parse():
+    """Return each function that uses ``re`` or a forbidden method, as ``module:name``."""
+    found = set()
+    for path in list_modules():
+        module = path.relative_to(PACKAGE).with_suffix("").as_posix()
+        if module.startswith(tuple(f"{folder}/" for folder in FOLDERS)):
+            for part in ast.parse(path.read_text()).body:
+                found.update(f"{module}:{name}" for name in find_names_that_parse(part))
+    return found
+
+
+def find_names_that_parse(part, outer=""):
+    """Yield the methods, functions and constants in a part of a module that parse texts."""
+    name = outer + get_name(part)
+    if isinstance(part, ast.ClassDef):
+        for inner in part.body:
+            yield from find_names_that_parse(inner, f"{name}.")
+    elif any(map(takes_text_apart, ast.walk(part))):
+        yield name
+
+
+def get_name(part):
+    """Return the name of a function or constant."""
+    match part:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+    return getattr(part, "name", "")
+
+
+def takes_text_apart(node):
+    match node:
+        case ast.Attribute(value=ast.Name(id="re")) | ast.ImportFrom(module="re"):
+            return True
+        case ast.Attribute(attr=method):
+            return method in FORBIDDEN_METHODS
+    return False
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["short = reason.partition(' but ')[2]", "x = re.sub('a', '', reason)", "from re import sub"],
+)
+def test_ways_to_take_a_text_apart_are_found(line):
+    (part,) = ast.parse(line).body
+    assert list(find_names_that_parse(part)) == [get_name(part)]
