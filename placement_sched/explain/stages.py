@@ -376,12 +376,16 @@ class Reasons:
         for outcome, tree_rejections in rejected:
             name = outcome.stage.constraint.resource_class
             blamed = {use for rejection in tree_rejections for use in rejection.uses}
-            named |= blamed
+            # The root of a tree is named only next to other providers.
+            named |= {
+                use
+                for rejection in tree_rejections
+                if rejection.uses != (uses.root_uses[rejection.tree],)
+                for use in rejection.uses
+            }
             if name:
                 ids = uses.ids[list(blamed)].tolist()
                 inventory_ids.update((key, classes[name]) for key in ids)
-        if not advised_uses:  # reasons without advice do not name roots
-            named -= set(uses.root_uses.tolist())
         ids = set(uses.ids[list(named)].tolist())
         advised = uses.ids[list(advised_uses)].tolist()
         requested = {classes[name] for group in search.query.groups for name, _ in group.resources}

@@ -97,6 +97,15 @@ REJECTION_EXAMPLES = {
         CandidatesQuery(groups=(build_request_group(DISK_GB=1),)),
         {"resources DISK_GB:1": ["DISK_GB: none in inventory, 1 requested"]},
     ),
+    "the root next to a child": (
+        build_cloud(
+            provider("CN", {"VCPU": 8}),
+            Host("NUMA0", build_inventory("VCPU", 8), parent="CN"),
+            Host("NUMA1", build_inventory("DISK_GB", 8), parent="CN"),
+        ),
+        CandidatesQuery(groups=(build_request_group("", ["HW_NIC_OFFLOAD_GRO"], VCPU=1),)),
+        {"required HW_NIC_OFFLOAD_GRO": ["each of CN and NUMA0: lacks trait HW_NIC_OFFLOAD_GRO"]},
+    ),
     "a group by its suffix": (
         NIC_CLOUD,
         CandidatesQuery(
