@@ -26,7 +26,7 @@ from placement_sched.console.reports import (
     render_explanation_report,
 )
 from placement_sched.errors import Invalid, NotFound
-from placement_sched.explain.phrases import with_names
+from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.reader import (
     compare_stages,
     count_passed,

@@ -32,12 +32,8 @@ from placement_sched.console.page import (
 )
 from placement_sched.console.reports import list_request_parts, render_capacity_report
 from placement_sched.errors import Invalid
-from placement_sched.explain.phrases import (
-    describe_hosts_without,
-    describe_stage,
-    select_subject,
-    with_names,
-)
+from placement_sched.explain.nested_values import with_names
+from placement_sched.explain.phrases import describe_hosts_without, describe_stage, select_subject
 from placement_sched.model.document import Json
 from placement_sched.model.instance_request import describe_unknown_facts
 from placement_sched.model.names import join_words
@@ -370,12 +366,12 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
 
 
 def shorten_reason(stuck: Json) -> str:
-    """Return an operator's words for what keeps an instance from moving."""
+    """Return an operator's words for the reason of a stuck instance."""
     obstacles = stuck.get("constraints") or [stuck]
-    others = [select_subject(each) for each in obstacles if each.get("kind") != "disabled"]
-    if not others:
+    subjects = [select_subject(each) for each in obstacles if each.get("kind") != "disabled"]
+    if not subjects:
         return _DRAINED
-    words = list(filter(None, map(describe_stage, others)))
+    words = list(filter(None, map(describe_stage, subjects)))
     return join_words(words) if words else str(stuck["reason"])
 
 

@@ -32,7 +32,8 @@ from placement_sched.console.reports import (
     render_decision_report,
 )
 from placement_sched.errors import Invalid
-from placement_sched.explain.phrases import describe_code, with_names
+from placement_sched.explain.nested_values import with_names
+from placement_sched.explain.phrases import describe_code
 from placement_sched.model import decision as model
 from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json

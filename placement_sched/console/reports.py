@@ -17,7 +17,7 @@ from placement_sched.console.charts import (
     build_funnel_picture,
     build_weights_picture,
 )
-from placement_sched.explain.phrases import with_names
+from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.reader import (
     count_passed,
     describe_obstacle,

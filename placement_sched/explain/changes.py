@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
-from placement_sched.explain.phrases import Names, format_advice, format_detail, with_names
+from placement_sched.explain.nested_values import Names, with_names
+from placement_sched.explain.phrases import format_advice, format_detail
 from placement_sched.model.constraint import IN_TREE, MEMBER_OF, Constraint
 from placement_sched.model.provider import Inventory, matches_units
 from placement_sched.model.rejection import SuggestedChange

@@ -10,16 +10,20 @@ entry of an unknown kind, from a newer server or an old record, keeps its text.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-from placement_sched.explain.ranges import AnyNumber, merge_values, replace_numbers
+from placement_sched.explain.nested_values import (
+    AnyNumber,
+    Names,
+    merge_values,
+    replace_numbers,
+    with_names,
+)
 from placement_sched.model.amounts import format_amount, format_class
 from placement_sched.model.clock import format_duration
 from placement_sched.model.document import Json
 from placement_sched.model.names import join_words
 from placement_sched.model.rejection import COMPUTE_NODES, OTHER, USED_UP, Rejection
 
-Names = Mapping[str, str]
 _Text = str | Callable[[Json], str]
 
 
@@ -41,10 +45,6 @@ class Kind:
     drop: _Text = ""
     detail: _Text = ""
     advice: _Text = ""
-
-
-#: Number of characters of a uuid.
-_UUID_LENGTH = 36
 
 
 def describe_rejection(rejection: Rejection) -> str:
@@ -157,22 +157,6 @@ def _select_values(entry: Json) -> Json:
     return {key: value for key, value in entry.items() if key not in left_out}
 
 
-def with_names(value: Any, names: Names | None) -> Any:
-    """Replace uuids by names in texts and values, except in the query."""
-    if not names:
-        return value
-    if isinstance(value, Mapping):
-        return {
-            key: part if key == "query" else with_names(part, names) for key, part in value.items()
-        }
-    if isinstance(value, list | tuple):
-        return [with_names(part, names) for part in value]
-    if isinstance(value, str) and len(value) >= _UUID_LENGTH:
-        for uuid, name in names.items():
-            value = value.replace(uuid, name)
-    return value
-
-
 def format_clause(stage: str, values: Json, *, several: bool) -> str:
     """Return a clause such as ``RamFilter rejects it``, or its plural."""
     kind = KINDS.get(values.get("kind", ""))
@@ -228,8 +212,8 @@ def describe_other_amount(values: Json) -> str:
 def describe_stage(values: Json, names: Names | None = None) -> str:
     """Return an operator's words for a stage, such as ``not enough memory``.
 
-    ``values`` are those of a step or a rejection, or the report of a filter, whose rejections have
-    the kinds. Returns an empty text if no kind has words.
+    ``values`` belong to a step, a rejection or a filter report. Returns an empty text if no kind
+    has words.
     """
     entries = [values] if "kind" in values else values.get("rejected", ())
     words = map(_shorten, with_names(entries, names))
@@ -319,6 +303,11 @@ def describe_traits(names: Sequence[str]) -> str:
 
 def _format_group(values: Json) -> str:
     return f" (group {values['group']})" if values.get("group") else ""
+
+
+def _name(key: str, text: str) -> Callable[[Json], str]:
+    """Return a text with the names under ``key``: any of them, or all."""
+    return lambda values: text.format(any=" or ".join(values[key]), all=",".join(values[key]))
 
 
 def _format_trait_detail(values: Json) -> str:
@@ -451,11 +440,11 @@ KINDS: Mapping[str, Kind] = {
     ),
     "allocation_unit": Kind(_describe_unit, _shorten_shortage),
     "missing_trait": Kind(
-        _of_root(lambda values: f"lacks trait {' or '.join(values['traits'])}"),
-        lambda values: f"no {' or '.join(values['traits'])}",
-        drop=lambda values: f"trait {' or '.join(values['traits'])}",
+        _of_root(_name("traits", "lacks trait {any}")),
+        _name("traits", "no {any}"),
+        drop=_name("traits", "trait {any}"),
         detail=_format_trait_detail,
-        advice=lambda values: f"do not require trait {' or '.join(values['traits'])}",
+        advice=_name("traits", "do not require trait {any}"),
     ),
     "forbidden_trait": Kind(
         _of_root("has forbidden trait {traits[0]}"),
@@ -472,21 +461,19 @@ KINDS: Mapping[str, Kind] = {
         detail="!{traits[0]}",
     ),
     "not_in_aggregate": Kind(
-        lambda values: f"not in aggregate {' or '.join(values['aggregates'])}",
+        _name("aggregates", "not in aggregate {any}"),
         lambda values: f"not in {', '.join(values['aggregates'])}",
-        lambda values: f"is not in {' or '.join(values['aggregates'])}",
-        lambda values: f"are not in {' or '.join(values['aggregates'])}",
-        detail=lambda values: f"in:{','.join(values['aggregates'])}",
-        advice=lambda values: (
-            f"do not confine the request to aggregate {' or '.join(values['aggregates'])}"
-        ),
+        _name("aggregates", "is not in {any}"),
+        _name("aggregates", "are not in {any}"),
+        detail=_name("aggregates", "in:{all}"),
+        advice=_name("aggregates", "do not confine the request to aggregate {any}"),
     ),
     "forbidden_aggregate": Kind(
         "in a forbidden aggregate",
         lambda values: f"reserved for other requests ({', '.join(values['aggregates'])})",
-        lambda values: f"is in {' or '.join(values['aggregates'])}",
-        lambda values: f"are in {' or '.join(values['aggregates'])}",
-        detail=lambda values: f"!in:{','.join(values['aggregates'])}",
+        _name("aggregates", "is in {any}"),
+        _name("aggregates", "are in {any}"),
+        detail=_name("aggregates", "!in:{all}"),
     ),
     "other_tree": Kind(
         "not in the tree of {tree_name}",
@@ -502,10 +489,10 @@ KINDS: Mapping[str, Kind] = {
         advice="use group_policy=none",
     ),
     "same_subtree": Kind(
-        lambda values: f"no providers in one subtree (same_subtree={','.join(values['groups'])})",
-        drop=lambda values: f"same_subtree={','.join(values['groups'])}",
+        _name("groups", "no providers in one subtree (same_subtree={all})"),
+        drop=_name("groups", "same_subtree={all}"),
         detail=lambda values: ",".join(values["groups"]),
-        advice=lambda values: f"drop same_subtree={','.join(values['groups'])}",
+        advice=_name("groups", "drop same_subtree={all}"),
     ),
     "trait_combination": Kind("no providers that have all required traits together"),
     "sharing_tree": Kind(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documented kinds of rejections, and the values of their sentences."""
+"""The documented kinds of rejections, and their values."""
 
 from itertools import chain, combinations
 from typing import Any

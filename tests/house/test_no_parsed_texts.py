@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations, the console and the command line read values, not our sentences.
+"""Explanations, the console and the command line read no sentences.
 
 A stage, a reason or a detail has values in JSON. A program that searches its text for them breaks
 with the next correction of a sentence. Functions that take other texts apart are listed here.
@@ -106,18 +106,18 @@ def test_only_listed_functions_take_texts_apart():
 
 
 def find_functions_that_parse():
-    """Return each function that uses ``re`` or a forbidden method, as ``module:name``."""
-    found = set()
+    """Return the functions that use ``re`` or a forbidden method."""
+    functions = set()
     for path in list_modules():
         module = path.relative_to(PACKAGE).with_suffix("").as_posix()
         if module.startswith(tuple(f"{folder}/" for folder in FOLDERS)):
             for part in ast.parse(path.read_text()).body:
-                found.update(f"{module}:{name}" for name in find_names_that_parse(part))
-    return found
+                functions.update(f"{module}:{name}" for name in find_names_that_parse(part))
+    return functions
 
 
 def find_names_that_parse(part, outer=""):
-    """Yield the methods, functions and constants in a part of a module that parse texts."""
+    """Yield the names in a part of a module that parse texts."""
     name = outer + get_name(part)
     if isinstance(part, ast.ClassDef):
         for inner in part.body:

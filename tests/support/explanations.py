@@ -5,7 +5,7 @@ from itertools import zip_longest
 
 
 def build_stage(before: int, after: int, rejected=(), values=(), **more) -> dict:
-    """Build a stage with pairs of a host and a reason, and the values of each reason."""
+    """Build a stage from pairs of a host and a reason, with values."""
     entries = [
         {"host": host, "node": host, "reason": reason, **own}
         for (host, reason), own in zip_longest(rejected, values, fillvalue={})

@@ -33,7 +33,7 @@ from placement_sched.cli.scheduler.request_options import (
 )
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.console.reports import render_capacity_report
-from placement_sched.explain.phrases import with_names
+from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.reader import format_limit_reason
 from placement_sched.model.document import Json, PathStep
 from placement_sched.scheduler.capacity.count import CloudPart

@@ -13,7 +13,8 @@ from rich.text import Text
 from placement_sched.cli.output import Column, format_count, make_table
 from placement_sched.console.reports import Heading
 from placement_sched.errors import Invalid
-from placement_sched.explain.phrases import describe_cut_hosts, with_names
+from placement_sched.explain.nested_values import with_names
+from placement_sched.explain.phrases import describe_cut_hosts
 from placement_sched.explain.reader import (
     count_passed,
     describe_obstacle,

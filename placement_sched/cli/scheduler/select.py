@@ -44,7 +44,7 @@ from placement_sched.cli.scheduler.scheduler_client import (
 from placement_sched.cli.scheduler.server_request import read_server_request
 from placement_sched.console.reports import iterate_facts, render_explanation_report
 from placement_sched.errors import NotFound, NoValidHost
-from placement_sched.explain.phrases import with_names
+from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.reader import (
     compare_stages,
     describe_obstacle,

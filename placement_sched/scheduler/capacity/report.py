@@ -100,10 +100,10 @@ def _summarize(counts: Iterable[HostCount]) -> Json:
 
 
 def _limit_as_json(limit_reasons: Sequence[LimitReason]) -> Json:
-    """Return the equal reason of several hosts, with the values that all of them share."""
-    first, *others = limit_reasons
+    """Return the reason of several hosts, with the values that they share."""
+    first, *further_reasons = limit_reasons
     detail = {"detail": first.detail} if first.detail else {}
-    further = [each.values for each in others] if first.rejection else []
+    further = [each.values for each in further_reasons] if first.rejection else []
     values = {
         key: value
         for key, value in first.values.items()

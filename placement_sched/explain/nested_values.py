@@ -1,8 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of several rejections, printed as ranges."""
+"""Values of any depth: uuids replaced by names, and numbers merged to ranges."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
+
+#: Names by uuid.
+Names = Mapping[str, str]
+#: Number of characters of a uuid.
+_UUID_LENGTH = 36
+
+
+def with_names(value: Any, names: Names | None) -> Any:
+    """Replace uuids by names in texts and values, except in the query."""
+    if not names:
+        return value
+    if isinstance(value, Mapping):
+        return {
+            key: part if key == "query" else with_names(part, names) for key, part in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [with_names(part, names) for part in value]
+    if isinstance(value, str) and len(value) >= _UUID_LENGTH:
+        for uuid, name in names.items():
+            value = value.replace(uuid, name)
+    return value
 
 
 class Range(float):
