@@ -8,7 +8,7 @@ documentation.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from placement_sched.model.candidates_query import (
@@ -158,6 +158,7 @@ def _is_query_satisfied(
     root: Host,
     slots: list[_ResourceSlot],
     chosen: tuple[Host, ...],
+    ignored_class: str = "",
 ) -> bool:
     """Return whether a combination of providers meets the rules of the whole query."""
     all_traits = frozenset().union(
@@ -175,7 +176,7 @@ def _is_query_satisfied(
         )
         and _has_required_traits(root.traits, query.root)
         and not root.traits & query.root.forbidden
-        and _has_enough_capacity(slots, chosen)
+        and _has_enough_capacity(slots, chosen, ignored_class)
     )
 
 
@@ -184,7 +185,9 @@ def _is_within_one_subtree(cloud: Cloud, hosts: list[Host]) -> bool:
     return any(all(top in cloud.list_host_and_ancestors(host) for host in hosts) for top in hosts)
 
 
-def _has_enough_capacity(slots: list[_ResourceSlot], chosen: tuple[Host, ...]) -> bool:
+def _has_enough_capacity(
+    slots: list[_ResourceSlot], chosen: tuple[Host, ...], ignored_class: str = ""
+) -> bool:
     """Return whether the total amounts fit on each provider, max_unit included."""
     inventories = {
         (host.name, name): used_inventory
@@ -193,7 +196,7 @@ def _has_enough_capacity(slots: list[_ResourceSlot], chosen: tuple[Host, ...]) -
     }
     for place, amount in _sum_requested_amounts(slots, chosen).items():
         used_inventory = inventories[place]
-        if (
+        if place[1] != ignored_class and (
             used_inventory.used + amount > used_inventory.inventory.capacity
             or amount > used_inventory.inventory.max_unit
         ):
@@ -252,3 +255,61 @@ def _has_provider_for_group(
         return any(_has_required_traits(host.traits, group.traits) for host in fitting[0])
     all_traits = frozenset().union(*(host.traits for hosts in fitting for host in hosts))
     return all(fitting) and _has_required_traits(all_traits, group.traits)
+
+
+@dataclass(frozen=True)
+class ScarceClass:
+    """A class with capacity for each slot, but not for all slots."""
+
+    name: str
+    amounts: tuple[int, ...]
+    free_amounts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BrokenRules:
+    """The rules whose removal lets a tree serve a query, each alone."""
+
+    is_isolation: bool
+    classes: tuple[ScarceClass, ...]
+    is_trait_combination: bool
+
+
+def find_broken_rules(cloud: Cloud, query: CandidatesQuery, root: Host) -> BrokenRules | None:
+    """Return the broken rules, or None if the tree can serve the query."""
+    combinations = list(_iterate_provider_combinations(cloud, query, root))
+
+    def can_serve(changed: CandidatesQuery, ignored_class: str = "") -> bool:
+        return any(
+            _is_query_satisfied(cloud, changed, root, slots, chosen, ignored_class)
+            for slots, chosen in combinations
+        )
+
+    if can_serve(query):
+        return None
+    groups = tuple(
+        group if group.suffix else replace(group, traits=TraitTerms()) for group in query.groups
+    )
+    names = sorted({name for group in query.groups for name, _ in group.resources})
+    return BrokenRules(
+        query.isolates and can_serve(replace(query, group_policy="none")),
+        tuple(
+            _build_scarce_class(cloud, query, root, name)
+            for name in names
+            if can_serve(query, name)
+        ),
+        can_serve(replace(query, groups=groups)),
+    )
+
+
+def _build_scarce_class(cloud: Cloud, query: CandidatesQuery, root: Host, name: str) -> ScarceClass:
+    slots = [slot for group in query.groups for slot in _split_group_into_slots(group)]
+    slots = [slot for slot in slots if name in dict(slot.resources)]
+    options = [
+        host.inventories[name]
+        for host in list_tree_and_sharing_providers(cloud, root)
+        if any(_can_provider_serve_slot(cloud, slot, host, root) for slot in slots)
+    ]
+    free = (used.inventory.capacity - used.used for used in options)
+    amounts = tuple(dict(slot.resources)[name] for slot in slots)
+    return ScarceClass(name, amounts, tuple(sorted(free, reverse=True)))

@@ -24,7 +24,6 @@ class HostRejection:
     stage: str
     #: The stage's name, such as ``resources VGPU:1 (group 1)``.
     name: str
-    reason: str
     changes: list[dict[str, Any]]
 
     @property
@@ -109,18 +108,10 @@ def drop_constraint(
 def _find_rejecting_provider(
     cloud: Cloud, rejection: HostRejection, change: dict[str, Any]
 ) -> Provider:
+    """Return the provider that a change names, or else the root of the host."""
     root = cloud.hosts[rejection.host]
-    usable = find_usable_providers(cloud, root)
-    by_name = {provider.name: provider for provider in usable}
-    if "provider" in change:
-        return by_name[change["provider"]]
-    named = re.search(r" on (\S+?)(?:;|$)", rejection.reason)
-    if named and named[1] in by_name:
-        return by_name[named[1]]
-    holders = [
-        provider for provider in usable if change.get("resource_class") in provider.inventories
-    ]
-    return holders[0] if len(holders) == 1 else root
+    by_name = {provider.name: provider for provider in find_usable_providers(cloud, root)}
+    return by_name[change["provider"]] if "provider" in change else root
 
 
 def _make_room_on_provider(

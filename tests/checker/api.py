@@ -12,6 +12,7 @@ from tests.checker.cloud import (
     LICENSED_TRAIT,
     Aggregate,
     Cloud,
+    HostReport,
     Inventory,
     Provider,
 )
@@ -58,7 +59,11 @@ class Api:
             self.send_json("PUT", f"/placement/traits/{name}")
         for name, root in cloud.hosts.items():
             node = {"host": name, "hypervisor_hostname": name, "inventories": False}
-            size = {"vcpus": 64, "memory_mb": 262144, "local_gb": 2000}
+            report = asdict(cloud.reports[name])
+            stats = {key: report.pop(key) for key in ("num_instances", "io_workload")}
+            ratio = report.pop("allocation_ratio")
+            ratios = {f"{key}_allocation_ratio": ratio for key in ("cpu", "ram", "disk")}
+            size = {**report, **ratios, "stats": stats}
             last = {"last_seen_up": "2099-01-01T00:00:00Z"}
             self.send_json(
                 "PUT", f"/scheduler/v1/compute_nodes/{root.uuid}", {**node, **size, **last}
@@ -114,7 +119,9 @@ class Api:
         services = self.send_json("GET", "/compute/v2.1/os-services")["services"]
         disabled = frozenset(row["host"] for row in services if row["status"] == "disabled")
         allocations = {consumer: self.read_allocations(consumer) for consumer in sorted(consumers)}
-        return Cloud(providers, aggregates, disabled, allocations)
+        nodes = self.send_json("GET", "/scheduler/v1/compute_nodes")["compute_nodes"]
+        reports = {row["host"]: _read_report(row) for row in nodes}
+        return Cloud(providers, aggregates, disabled, allocations, reports)
 
     def _read_provider(self, row: dict[str, Any]) -> Provider:
         path = f"{_PROVIDERS_PATH}/{row['uuid']}"
@@ -204,3 +211,10 @@ class Api:
         number = next(row["id"] for row in rows if row["uuid"] == aggregate)
         action = {"add_host" if is_member else "remove_host": {"host": host}}
         self.send_json("POST", f"{_AGGREGATES_PATH}/{number}/action", action)
+
+
+def _read_report(row: dict[str, Any]) -> HostReport:
+    names = ("vcpus", "memory_mb", "local_gb")
+    amounts = {key: row[key] for name in names for key in (name, f"{name}_used")}
+    counts = {key: int(row["stats"][key]) for key in ("num_instances", "io_workload")}
+    return HostReport(**amounts, **counts, allocation_ratio=row["cpu_allocation_ratio"])

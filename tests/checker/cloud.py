@@ -58,6 +58,21 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class HostReport:
+    """Amounts that a host reports, independent of its inventories."""
+
+    vcpus: int
+    vcpus_used: int
+    memory_mb: int
+    memory_mb_used: int
+    local_gb: int
+    local_gb_used: int
+    allocation_ratio: float
+    num_instances: int
+    io_workload: int
+
+
+@dataclass(frozen=True)
 class Cloud:
     """A cloud. A root provider that does not share is a compute node with its host's name."""
 
@@ -66,6 +81,8 @@ class Cloud:
     disabled: frozenset[str]
     #: Allocations by consumer and provider.
     allocations: dict[str, dict[str, ResourceAmounts]]
+    #: Reports by host.
+    reports: dict[str, HostReport]
 
     @property
     def hosts(self) -> dict[str, Provider]:
@@ -114,8 +131,8 @@ def draw_random_cloud(random: Random, layout: str) -> Cloud:
             frozenset({pool, *zone}),
         )
         providers[provider.uuid] = provider
-    cloud = Cloud(providers, aggregates, disabled, {})
-    return _add_random_allocations(random, cloud)
+    cloud = _add_random_allocations(random, Cloud(providers, aggregates, disabled, {}, {}))
+    return replace(cloud, reports={name: _draw_report(random) for name in names})
 
 
 def _draw_aggregates(random: Random, names: list[str]) -> Iterator[tuple[str, Aggregate]]:
@@ -145,12 +162,26 @@ def _draw_provider_tree(random: Random, name: str, layout: str) -> Iterator[Prov
             traits = _draw_traits(random, FAST_TRAIT, FORBIDDEN_TRAIT)
             yield Provider(_draw_uuid(random), f"{name}-numa{number}", root, halves, traits)
     if layout == "nested":
-        for number in range(random.randint(1, 2)):
+        for number in range(random.randint(1, 4)):
             stock = {"VGPU": Inventory(random.choice([1, 2, 4]), max_unit=random.choice([1, 4]))}
             traits = _draw_traits(random, FAST_TRAIT)
             yield Provider(_draw_uuid(random), f"{name}-gpu{number}", root, stock, traits)
     yield Provider(
         root, name, None, whole, _draw_traits(random, FAST_TRAIT, FORBIDDEN_TRAIT, LICENSED_TRAIT)
+    )
+
+
+def _draw_report(random: Random) -> HostReport:
+    return HostReport(
+        vcpus=random.choice([4, 8]),
+        vcpus_used=random.choice([0, 3, 8]),
+        memory_mb=random.choice([2048, 8192]),
+        memory_mb_used=random.choice([0, 1024, 7168]),
+        local_gb=random.choice([20, 50]),
+        local_gb_used=random.choice([0, 15, 40]),
+        allocation_ratio=random.choice([1.0, 1.5]),
+        num_instances=random.randint(0, 8),
+        io_workload=random.randint(0, 5),
     )
 
 

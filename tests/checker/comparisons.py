@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparison of the scheduler API with the reference search and its advice."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -15,9 +15,17 @@ from tests.checker.advice import (
     drop_constraint,
 )
 from tests.checker.api import Api, UnexpectedStatusError
-from tests.checker.cloud import DISABLED_TRAIT, Cloud, Provider, draw_random_cloud
-from tests.checker.expected_hosts import find_fitting_hosts, find_usable_providers
+from tests.checker.cloud import DISABLED_TRAIT, Cloud, draw_random_cloud
+from tests.checker.expected_hosts import find_fitting_hosts
+from tests.checker.expected_rejections import (
+    FILTER_OVERRIDES,
+    ExpectedRejection,
+    HostSearch,
+    has_values,
+    list_filter_rejections,
+)
 from tests.checker.requests import CloudRequest, build_request_spec, draw_random_request
+from tests.support.rejection_kinds import find_undocumented_values
 
 #: Number of requests per cloud.
 REQUESTS_PER_CLOUD = 3
@@ -70,7 +78,7 @@ class RequestInCloud:
 def compare_responses(
     api: Api, seed: int, layout: str, requests: int = REQUESTS_PER_CLOUD
 ) -> list[ComparedResponse]:
-    """Create a random cloud, compare the responses to random requests, and remove the cloud."""
+    """Compare the responses to random requests in a new random cloud."""
     random_cloud = draw_random_cloud(Random(f"{seed} {layout}"), layout)
     consumers = frozenset(random_cloud.allocations)
     api.create_cloud(random_cloud)
@@ -84,7 +92,8 @@ def compare_responses(
                 ComparedResponse(kind, layout, seed, f"{subject}; {case.request}", is_true)
                 for part in (
                     compare_verdicts_and_selections,
-                    compare_rejections_and_advice,
+                    compare_advice,
+                    compare_values_of_rejections,
                     compare_would_fit_suggestions,
                 )
                 for kind, subject, is_true in part(case)
@@ -125,11 +134,11 @@ def _place_instances_until_full(case: RequestInCloud, spec: dict[str, Any]) -> l
     return hosts
 
 
-def compare_rejections_and_advice(case: RequestInCloud) -> Iterator[ResponseWithTruth]:
+def compare_advice(case: RequestInCloud) -> Iterator[ResponseWithTruth]:
     verdicts = case.explain_request(sorted(case.cloud.hosts))["verdicts"]
     rejected = {
         verdict["host"]: [
-            HostRejection(verdict["host"], row["stage"], row["name"], row["reason"], row["changes"])
+            HostRejection(verdict["host"], row["stage"], row["name"], row["changes"])
             for row in verdict["reasons"]
         ]
         for verdict in verdicts
@@ -137,9 +146,6 @@ def compare_rejections_and_advice(case: RequestInCloud) -> Iterator[ResponseWith
     }
     promises = {verdict["host"]: verdict["would_pass"] for verdict in verdicts}
     rejections = [rejection for reasons in rejected.values() for rejection in reasons]
-    for rejection in rejections:
-        subject = f"{rejection.host}: {rejection.name}: {rejection.reason}"
-        yield "reason", subject, _is_rejection_reason_true(case.cloud, rejection)
     for host in case.random.sample(sorted(rejected), min(len(rejected), MAX_ADVISED_HOSTS)):
         yield from _compare_effect_of_first_advice(case, rejected[host], promises[host])
     changes = [(rejection, change) for rejection in rejections for change in rejection.changes]
@@ -147,31 +153,53 @@ def compare_rejections_and_advice(case: RequestInCloud) -> Iterator[ResponseWith
         yield _compare_effect_of_change(case, rejection, change)
 
 
-def _is_rejection_reason_true(cloud: Cloud, rejection: HostRejection) -> bool:
-    root = cloud.hosts[rejection.host]
-    usable = find_usable_providers(cloud, root)
-    text = rejection.reason
-    every = re.match(r"each of (\d+) providers: ", text)
-    if every:
-        return int(every[1]) == len(usable) and all(
-            _is_provider_rejected(cloud, rejection, provider) for provider in usable
+def compare_values_of_rejections(case: RequestInCloud) -> Iterator[ResponseWithTruth]:
+    """Compare kinds and values of rejections with the reference.
+
+    A verdict has all stages that reject a host, the funnel only the first.
+    """
+    spec = build_request_spec(case.request)
+    body = {"request_spec": spec, "hosts": sorted(case.cloud.hosts), "overrides": FILTER_OVERRIDES}
+    response = case.api.send_json("POST", "/scheduler/v1/explain", body)
+    for verdict in response["verdicts"]:
+        host = verdict["host"]
+        of_search = HostSearch(case.cloud, case.request, case.cloud.hosts[host], is_relaxed=True)
+        expected = [
+            *of_search.list_rejections(),
+            *list_filter_rejections(case.cloud, case.request, host),
+        ]
+        yield from _compare_values(host, verdict["reasons"], expected)
+    entries_by_host: dict[str, list[Any]] = {host: [] for host in case.cloud.hosts}
+    funnel = response["funnel"]
+    for step in funnel["allocation_candidates"]["steps"]:
+        name = f"{step['constraint']} {step['detail']}".strip()
+        for entry in step["rejected"]:
+            entries_by_host[entry["host"]].append({"name": name, **entry})
+    for report in funnel["filters"]:
+        for entry in report["rejected"]:
+            entries_by_host[entry["host"]].append({"name": report["name"], **entry})
+    for host, entries in entries_by_host.items():
+        of_search = HostSearch(case.cloud, case.request, case.cloud.hosts[host], is_relaxed=False)
+        of_filters = list_filter_rejections(case.cloud, case.request, host)
+        yield from _compare_values(host, entries, of_search.list_rejections() or of_filters[:1])
+
+
+def _compare_values(
+    host: str, entries: list[Any], expected: list[ExpectedRejection]
+) -> Iterator[ResponseWithTruth]:
+    for entry, rejection in zip_longest(entries, expected):
+        is_true = (
+            entry is not None
+            and rejection is not None
+            and entry["name"] == rejection.name
+            and has_values(entry, rejection.values)
+            and not find_undocumented_values(_select_value_keys(entry))
         )
-    named = [provider for provider in usable if re.search(rf"\b{provider.name}\b(?!-)", text)]
-    return all(_is_provider_rejected(cloud, rejection, provider) for provider in named or [root])
+        yield "value", f"{host}: {entry}; expected {rejection}", is_true
 
 
-def _is_provider_rejected(cloud: Cloud, rejection: HostRejection, provider: Provider) -> bool:
-    kind, name = rejection.constraint
-    if kind == "required":
-        return (name[1:] in provider.traits) if name[0] == "!" else name not in provider.traits
-    if kind == "root_required":
-        return DISABLED_TRAIT in provider.traits
-    if kind == "member_of":
-        named = {uuid for uuid in cloud.aggregates if uuid in rejection.name}
-        return bool(provider.aggregates & named) == (name == "!in")
-    if kind == "resources" and "none in inventory" in rejection.reason:
-        return name not in provider.inventories
-    return True
+def _select_value_keys(entry: Any) -> Any:
+    return {key: value for key, value in entry.items() if key not in ("stage", "name", "changes")}
 
 
 def _compare_effect_of_first_advice(
@@ -207,8 +235,7 @@ def _compare_effect_of_change(
     finally:
         case.restore_cloud()
     remaining = [
-        HostRejection(rejection.host, row["stage"], row["name"], "", [])
-        for row in verdict["reasons"]
+        HostRejection(rejection.host, row["stage"], row["name"], []) for row in verdict["reasons"]
     ]
     stages = {(entry.stage, entry.constraint, entry.group_suffix) for entry in remaining}
     stage = (rejection.stage, rejection.constraint, rejection.group_suffix)
@@ -221,7 +248,7 @@ def compare_would_fit_suggestions(case: RequestInCloud) -> Iterator[ResponseWith
         request, cloud = case.request, case.cloud
         change = entry["change"] or {}
         for stage in entry["without"]:
-            rejection = HostRejection("", stage["stage"], stage["name"], "", [])
+            rejection = HostRejection("", stage["stage"], stage["name"], [])
             kind, detail = rejection.constraint
             if kind in ("ComputeFilter", "root_required"):
                 cloud = _enable_hosts(cloud)

@@ -18,7 +18,7 @@ from tests.support.clouds import uuid_of
 
 
 def find_fitting_hosts(cloud: Cloud, request: CloudRequest) -> set[str]:
-    candidates = find_candidates_by_tree(_convert_cloud(cloud), _build_query(cloud, request))
+    candidates = find_candidates_by_tree(convert_cloud(cloud), build_query(cloud, request))
     return {
         name for name in cloud.hosts if candidates[uuid_of(name)] and name not in cloud.disabled
     }
@@ -26,13 +26,13 @@ def find_fitting_hosts(cloud: Cloud, request: CloudRequest) -> set[str]:
 
 def find_usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
     """Return the providers of a tree and the providers that share with it."""
-    converted = _convert_cloud(cloud)
+    converted = convert_cloud(cloud)
     hosts = list_tree_and_sharing_providers(converted, converted[root.name])
     names = {host.name for host in hosts}
     return [provider for provider in cloud.providers.values() if provider.name in names]
 
 
-def _convert_cloud(cloud: Cloud) -> clouds.Cloud:
+def convert_cloud(cloud: Cloud) -> clouds.Cloud:
     """Convert a cloud, with the uuid of each aggregate as its name."""
     return clouds.Cloud(
         tuple(
@@ -54,7 +54,7 @@ def _convert_cloud(cloud: Cloud) -> clouds.Cloud:
     )
 
 
-def _build_query(cloud: Cloud, request: CloudRequest) -> CandidatesQuery:
+def build_query(cloud: Cloud, request: CloudRequest) -> CandidatesQuery:
     """Build the query with the constraints that request filters add."""
     return CandidatesQuery(
         groups=tuple(
