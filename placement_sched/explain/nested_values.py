@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of any depth: uuids replaced by names, and numbers merged to ranges."""
+"""Names and ranges of numbers in values of any depth."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
