@@ -186,7 +186,8 @@ def describe_would_fit(
         if kind.drop:
             droppable.append(_apply(kind.drop, named_values) + _format_group(values))
         elif text := kind.clauses if several else kind.clause:
-            clauses.append(_apply(text, named_values) + _format_group(values))
+            group = _format_group(values) if "aggregates" in values else ""
+            clauses.append(_apply(text, named_values) + group)
     clauses += [format_clause(stage, values, several=several) for stage, values in rejections]
     words = f"would fit without {join_words(droppable)}" if droppable else "would fit"
     return f"{words}, but {join_words(clauses)}" if clauses else words

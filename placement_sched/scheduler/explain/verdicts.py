@@ -183,8 +183,9 @@ class CloudNames:
         self, root: str, change: SuggestedChange
     ) -> Iterator[SuggestedChange]:
         values = dict(change.values)
-        if change.drops == NOT_DISABLED:  # no request may drop this constraint
-            return
+        dropped = change.drops
+        if dropped and dropped.is_forbidden and dropped.names == NOT_DISABLED.names:
+            return  # no request may drop this constraint
         if change.action == "remove_trait" and values["traits"] == list(NOT_DISABLED.names):
             yield build_change("enable_service", {"steps": ["enable_service"]})
         elif change.action == "ask_traits":
@@ -197,9 +198,9 @@ class CloudNames:
             if uuids:
                 shown = [{"uuid": uuid, "name": self.get_name(uuid)} for uuid in uuids]
                 yield build_change(change.action, {**values, "aggregates": shown})
-        elif change.drops is not None and change.drops.family == MEMBER_OF:
-            names = {uuid: self.get_name(uuid) for uuid in change.drops.names}
-            yield suggest_dropping(change.drops, names)
+        elif dropped is not None and dropped.family == MEMBER_OF:
+            names = {uuid: self.get_name(uuid) for uuid in dropped.names}
+            yield suggest_dropping(dropped, names)
         else:
             yield change
 
