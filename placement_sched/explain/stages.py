@@ -424,26 +424,23 @@ class Reasons:
 
     def _build_shortage(self, outcome: StageOutcome, uses: Sequence[int], root: int) -> Rejection:
         constraint = outcome.stage.constraint
-        with_inventory = [use for use in uses if self.find_inventory(outcome, use) is not None]
-        if not with_inventory:
+        pairs = ((use, self.find_inventory(outcome, use)) for use in uses)
+        inventories = [(use, inventory) for use, inventory in pairs if inventory is not None]
+        if not inventories:
             rejection = build_shortage(constraint, None)
             if root in uses:
                 return rejection
             values = {**rejection.values, **self._build_provider_values(uses)}
             return replace(rejection, values=values)
         parts = [
-            build_shortage(
-                constraint,
-                self.find_inventory(outcome, use),
-                "" if use == root else self.get_name(use),
-            )
-            for use in with_inventory[:_MAX_NAMED]
+            build_shortage(constraint, inventory, "" if use == root else self.get_name(use))
+            for use, inventory in inventories[:_MAX_NAMED]
         ]
-        if len(with_inventory) == 1:
+        if len(inventories) == 1:
             return parts[0]
         kinds = {part.kind for part in parts}
         values = {"resource_class": constraint.resource_class, "requested": constraint.amount}
-        if (omitted := len(with_inventory) - _MAX_NAMED) > 0:
+        if (omitted := len(inventories) - _MAX_NAMED) > 0:
             values["more"] = omitted
         kind = "capacity" if "capacity" in kinds else parts[0].kind
         return Rejection(kind=kind, values=values, parts=tuple(parts))
@@ -478,13 +475,14 @@ def build_shortage(
     if used_inventory is None:
         return Rejection(kind="no_inventory", values=values)
     inventory = used_inventory.inventory
-    free = max(inventory.capacity - used_inventory.used, 0)
-    if inventory.capacity <= 0 or inventory.reserved >= inventory.total > 0:
+    capacity = inventory.capacity
+    free = max(capacity - used_inventory.used, 0)
+    if capacity <= 0 or inventory.reserved >= inventory.total > 0:
         fields = ("total", "reserved", "allocation_ratio")
-        values |= {"free": 0, "capacity": max(inventory.capacity, 0)}
+        values |= {"free": 0, "capacity": max(capacity, 0)}
         values |= {name: getattr(inventory, name) for name in fields}
     elif amount > free:
-        values |= {"free": free, "capacity": inventory.capacity}
+        values |= {"free": free, "capacity": capacity}
     else:
         is_broken = {
             "max_unit": amount > inventory.max_unit,

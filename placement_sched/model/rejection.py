@@ -45,9 +45,11 @@ class Rejection:
         """Return the kind and the values, as keys of a rejection in JSON."""
         keys: Json = {"kind": self.kind, **self.values}
         for name, value in (("requested", self.requested), ("actual", self.actual)):
-            if isinstance(value, str | int | float | list | tuple):
+            if value is not None and isinstance(value, str | int | float | list | tuple):
                 keys[name] = value
-        return keys | ({"parts": [each.as_json() for each in self.parts]} if self.parts else {})
+        if self.parts:
+            keys["parts"] = [each.as_json() for each in self.parts]
+        return keys
 
 
 @dataclass(frozen=True, slots=True)
