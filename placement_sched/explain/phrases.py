@@ -90,17 +90,17 @@ def _apply(text: _Text, values: Json) -> str:
     return text(values) if callable(text) else text.format_map(values)
 
 
-def format_detail(values: Json, names: Names | None = None) -> str:
+def format_detail(values: Json) -> str:
     """Return the requested value of a constraint, with its group."""
     kind = KINDS.get(values.get("kind", ""))
     if kind is None or not kind.detail:
         return str(values.get("detail", ""))
-    return _apply(kind.detail, with_names(values, names)) + _format_group(values)
+    return _apply(kind.detail, values) + _format_group(values)
 
 
-def format_label(values: Json, names: Names | None = None) -> str:
+def format_label(values: Json) -> str:
     """Return the name of a step: the constraint and its detail."""
-    return f"{values['constraint']} {format_detail(values, names)}".strip()
+    return f"{values['constraint']} {format_detail(values)}".strip()
 
 
 def format_title(values: Json) -> str:
@@ -110,7 +110,7 @@ def format_title(values: Json) -> str:
     return f"{values['constraint']} {values['resource_class']}{_format_group(values)}"
 
 
-def format_reason(values: Json, names: Names | None = None) -> str:
+def format_reason(values: Json) -> str:
     """Return the reason of a rejection.
 
     The text ``reason`` in ``values`` is returned for kinds without a sentence.
@@ -118,7 +118,6 @@ def format_reason(values: Json, names: Names | None = None) -> str:
     kind = KINDS.get(values.get("kind", ""))
     if kind is None or not kind.reason:
         return str(values.get("reason", ""))
-    values = with_names(values, names)
     if parts := values.get("parts"):
         more = f"; and {values['more']} more" if values.get("more") else ""
         return "; ".join(format_reason(part) for part in parts) + more
@@ -139,9 +138,9 @@ def _add_provider(values: Json, words: str) -> str:
     return f"{several}{listed}: {words}"
 
 
-def merge_reasons(entries: Sequence[Json], names: Names | None = None) -> str:
+def merge_reasons(entries: Sequence[Json]) -> str:
     """Return a reason for rejections that differ only in numbers, as ranges."""
-    return format_reason(merge_values([_select_values(each) for each in entries]), names)
+    return format_reason(merge_values([_select_values(each) for each in entries]))
 
 
 def build_group_key(entry: Json) -> tuple[str, str]:
@@ -226,29 +225,24 @@ def _shorten(values: Json) -> str:
     return _apply(kind.short, values) + _format_group(values) if kind and kind.short else ""
 
 
-def describe_hosts_without(
-    hosts: int, constraints: Sequence[Json], disabled: str = "disabled"
-) -> str:
+def describe_hosts_without(hosts: int, constraints: Sequence[Json], state: str = "disabled") -> str:
     """Return a sentence about hosts that fit only without constraints.
 
     ``hosts`` is their number. A filter may still reject them, because no filter was run on them.
-    ``disabled`` is the word for hosts with a disabled service.
+    ``state`` is the word for hosts with a disabled service.
     """
     labels = [format_label(each) for each in constraints if each["kind"] != "disabled"]
     are_disabled = len(labels) < len(constraints)
     verb, meets = ("is", "meets") if hosts == 1 else ("are", "meet")
-    state = f"{verb} {disabled} and " if are_disabled else ""
+    disabled = f"{verb} {state} and " if are_disabled else ""
     but = f"all constraints but {join_words(labels)}" if labels else "all other constraints"
-    return f"{format_host_count(hosts)} {state}{meets} {but}"
-
-
-def _format_remaining(count: int) -> str:
-    return "the last remaining host" if count == 1 else f"all {count} remaining hosts"
+    return f"{format_host_count(hosts)} {disabled}{meets} {but}"
 
 
 def describe_last_stage(label: str, before: int) -> str:
     """Return a sentence about the stage that left no host."""
-    return f"{label} rejected {_format_remaining(before)}"
+    hosts = "the last remaining host" if before == 1 else f"all {before} remaining hosts"
+    return f"{label} rejected {hosts}"
 
 
 def describe_last_filter(name: str, before: int) -> str:

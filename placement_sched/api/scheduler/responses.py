@@ -215,7 +215,12 @@ _PART: Json = {
 _PARTS = build_list_schema(_schema({"name": _TEXT, **_PART}))
 _COUNT = _schema(
     {**_PART, "exact": BOOLEAN},
-    {**_build_texts("policy", "rejection", "flavor"), "inexact_because": _TEXTS, "per": _PARTS},
+    {
+        **_build_texts("policy", "rejection", "flavor"),
+        **_KIND,
+        "inexact_because": _TEXTS,
+        "per": _PARTS,
+    },
 )
 #: A count, or a list of counts if the request has flavors.
 CAPACITY = Schemas({"anyOf": [_COUNT, _schema({"flavors": build_list_schema(_COUNT)})]})
@@ -226,7 +231,8 @@ _NOWHERE = _schema(
         **dict.fromkeys(("name", "flavor", "host"), _NULLABLE_TEXT),
         "reason": _TEXT,
         "lacking": _map(_INTEGER),
-    }
+    },
+    _KIND,
 )
 _FAILURE = _schema(
     {
@@ -266,8 +272,10 @@ FAILOVER_CAPACITY = Schemas(
 _MOVE: Json = {"instance": UUID, **_build_texts("from", "to")}
 _FLAVOR_CHANGE = _schema({"flavor": _TEXT, "before": _INTEGER, "after": _INTEGER, "exact": BOOLEAN})
 _NAME: Json = {"name": _NULLABLE_TEXT}
-_MOVES = build_list_schema(_schema(_MOVE, {"reason": _TEXT, **_NAME}))
-_STUCK = build_list_schema(_schema({"instance": UUID, **_build_texts("host", "reason")}, _NAME))
+_MOVES = build_list_schema(_schema(_MOVE, {"reason": _TEXT, **_KIND, **_NAME}))
+_STUCK = build_list_schema(
+    _schema({"instance": UUID, **_build_texts("host", "reason")}, {**_KIND, **_NAME})
+)
 _CONSUMER: Json = {**_build_texts("host", "type", "uuid"), "project_id": _NULLABLE_TEXT}
 _OTHER_CONSUMERS = build_list_schema(_schema({**_CONSUMER, "resources": _map(_INTEGER)}))
 #: Unknown facts of requests, and their instances.
