@@ -17,10 +17,10 @@ import plain_http
 import psutil
 from harness import WrongResponse
 from sqlalchemy.engine import URL
-from tests.nova.view.files import write_options
-from tests.nova.view.processes import Program
 
 from tests.differential.comparison import PEER_PYTHON
+from tests.nova.cloud.files import write_options
+from tests.nova.cloud.processes import Program
 from tests.support.loopback import reserve_port
 from tests.support.servers import PROGRAMS_FOLDER, wait_until
 from tests.support.versions import PEER_LATEST

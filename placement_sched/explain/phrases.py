@@ -355,7 +355,7 @@ def _shorten_shortage(values: Json) -> str:
     return f"{words} for {format_amount(values['requested'], name)}"
 
 
-def _of_root(words: _Text) -> _Text:
+def _prefix_root(words: _Text) -> _Text:
     return lambda values: ("the root " if values.get("root") else "") + _apply(words, values)
 
 
@@ -435,14 +435,14 @@ KINDS: Mapping[str, Kind] = {
     ),
     "allocation_unit": Kind(_describe_unit, _shorten_shortage),
     "missing_trait": Kind(
-        _of_root(_name("traits", "lacks trait {any}")),
+        _prefix_root(_name("traits", "lacks trait {any}")),
         _name("traits", "no {any}"),
         drop=_name("traits", "trait {any}"),
         detail=_format_trait_detail,
         advice=_name("traits", "do not require trait {any}"),
     ),
     "forbidden_trait": Kind(
-        _of_root("has forbidden trait {traits[0]}"),
+        _prefix_root("has forbidden trait {traits[0]}"),
         "has {traits[0]}",
         drop="forbidding trait {traits[0]}",
         detail="!{traits[0]}",

@@ -83,7 +83,7 @@ def test_night_shift_filter_rejects_a_sleeping_host_only_at_night() -> None:
     assert make_night_shift_filter_at_hour(12).host_passes(sleeper, REQUEST_SPEC)
     assert not make_night_shift_filter_at_hour(23).host_passes(sleeper, REQUEST_SPEC)
     assert (
-        make_night_shift_filter_at_hour(23).rejection(sleeper, REQUEST_SPEC).reason
+        make_night_shift_filter_at_hour(23).rejection(sleeper, REQUEST_SPEC).text
         == "it sleeps from 22 to 6, and it is 23"
     )
     assert make_night_shift_filter_at_hour(23).host_passes(HostState("cn2", "cn2"), REQUEST_SPEC)

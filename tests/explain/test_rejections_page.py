@@ -9,7 +9,7 @@ import pytest
 from placement_sched.api.scheduler.responses import REJECTION_KIND
 from placement_sched.explain.phrases import KINDS
 from placement_sched.model.rejection import OTHER
-from tests.explain.test_phrases import CLAUSES, SENTENCES
+from tests.explain.sentences import CLAUSES, SENTENCES
 from tests.support.rejection_kinds import find_undocumented_values, read_documented_values
 
 #: Examples of values that are no numbers, by key.

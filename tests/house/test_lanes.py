@@ -185,5 +185,5 @@ def test_fast_tests_with_a_process_or_server_fail(tmp_path):
 
 def test_ci_runs_each_lane_by_its_make_target():
     text = (ROOT / ".ci" / "run").read_text()
-    assert """targets=(lint test-fast 'test LANE=slow' test-system)""" in text
+    assert """targets=(lint test-fast 'test LANE=slow' test-system newest-python)""" in text
     assert 'step "make $target" make $target' in text
