@@ -4,6 +4,7 @@
 import pytest
 from webtest import TestApp
 
+from placement_sched.console.capacity import shorten_reason
 from placement_sched.console.client import ApiClient
 from tests.console.pages import read_rows_of_section
 from tests.support.api_clouds import (
@@ -410,6 +411,26 @@ def test_plan_fragment_shows_the_changes_and_the_number_of_moves(
     )
     stuck = modifiable_browser.get(f"{CAPACITY_PATH}/plan?drain=cn1&drain=cn2")
     assert "drained or disabled" in read_conclusion_text(stuck)
+
+
+DISABLED = {"kind": "disabled", "traits": ["COMPUTE_STATUS_DISABLED"]}
+NO_GPU = {"kind": "missing_trait", "traits": ["CUSTOM_GPU"]}
+NO_MEMORY = {"kind": "capacity", "resource_class": "MEMORY_MB", "requested": 4096}
+
+
+@pytest.mark.parametrize(
+    ("stuck", "words"),
+    [
+        ({**DISABLED, "constraints": [DISABLED]}, "drained or disabled"),
+        ({**DISABLED, "constraints": [DISABLED, NO_MEMORY]}, "not enough memory"),
+        ({**NO_GPU, "constraints": [NO_GPU, NO_MEMORY]}, "no CUSTOM_GPU and not enough memory"),
+        ({"kind": "down", "filter": "ComputeFilter"}, "down"),
+        ({"kind": "of_a_newer_server"}, "3 moons, but no sun (yet)"),
+        ({}, "3 moons, but no sun (yet)"),
+    ],
+)
+def test_reason_of_a_stuck_instance_has_words_for_its_values_else_its_text(stuck, words):
+    assert shorten_reason({"reason": "3 moons, but no sun (yet)", **stuck}) == words
 
 
 def test_unfinished_count_of_remaining_instances_is_shown_as_a_lower_bound(browser, monkeypatch):

@@ -5,6 +5,7 @@ import pytest
 
 from placement_sched.explain.reader import (
     GroupedReason,
+    describe_limit_reason,
     format_value,
     group_reasons,
     list_stage_reasons,
@@ -63,6 +64,33 @@ def test_different_rejection_reasons_are_sorted(reasons, expected):
 def test_node_name_is_shown_if_it_differs_from_the_host_name():
     (groups,) = group_reasons([{"host": "cn1", "node": "ironic7", "reason": "full"}])
     assert groups.example == "cn1 (ironic7)"
+
+
+UUID = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ({"reason": "VCPU", "kind": "capacity", "resource_class": "VCPU"}, "not enough VCPU"),
+        (
+            {
+                "reason": "member_of",
+                "detail": f"in:{UUID}",
+                "kind": "not_in_aggregate",
+                "aggregates": [UUID],
+                "names": {UUID: "rack7"},
+            },
+            "not in rack7",
+        ),
+        ({"reason": "ComputeFilter", "kind": "down", "filter": "ComputeFilter"}, "down"),
+        ({"reason": "ComputeFilter", "kind": "other", "filter": "ComputeFilter"}, "ComputeFilter"),
+        ({"reason": "moons", "detail": "3", "kind": "of_a_newer_server"}, "moons 3"),
+        ({"reason": "member_of", "detail": f"in:{UUID}", "names": {UUID: "a"}}, "member_of in:a"),
+    ],
+)
+def test_limit_of_a_capacity_has_words_for_its_values_else_its_text(limit, words):
+    assert describe_limit_reason(limit) == words
 
 
 @pytest.mark.parametrize(

@@ -357,7 +357,8 @@ class OutcomeTracker:
             if verdict.get("host") == host.host:
                 return {
                     "why": f"no verdict on {host} was recorded with the decision. Now: "
-                    f"{_format_verdict(verdict)}"
+                    f"{_format_verdict(verdict)}",
+                    "kind": next((each["kind"] for each in verdict["reasons"]), None),
                 }
         return {"why": f"compute node {host} is not recorded here"}
 

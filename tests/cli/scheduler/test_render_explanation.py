@@ -108,6 +108,23 @@ def test_rejections_of_an_unknown_kind_or_without_kind_keep_their_texts():
     } <= set(lines)
 
 
+def test_suggestion_that_only_repeats_the_reason_is_not_printed():
+    constraint = {"constraint": "resources", "detail": "VCPU:4", "kind": "capacity"}
+    reason = "2 hosts meet all constraints but resources VCPU:4"
+    document = build_explanation()
+    obstacle = {"reason": reason, "hosts": 2, "constraints": [constraint]}
+    stage = {"stage": "allocation_candidates", "name": "resources VCPU:4", **constraint}
+    entry = {"words": "2 hosts would fit", "hosts": 2, "without": [stage], "change": None}
+    document["funnel"] |= {"obstacle": obstacle, "would_fit": [entry]}
+    assert "would fit" not in render_to_text(document)
+    entry["change"] = {"action": "ask"}
+    assert "2 hosts would fit" in render_to_text(document)
+    # A decision of an earlier release has no values.
+    entry["change"] = None
+    document["funnel"]["obstacle"] = {"reason": reason}
+    assert "2 hosts would fit" in render_to_text(document)
+
+
 def test_only_the_most_frequent_rejection_reasons_are_shown():
     reasons = [(f"cn{letter}", f"reason {letter}") for letter in "abcdefg"]
     lines = render_to_lines(

@@ -37,7 +37,7 @@ OUTCOME_ON_HOST_A, OUTCOME_ON_HOST_B, OUTCOME_ON_HOST_Z, OUTCOME_WITHOUT_HOST = 
     build_outcome_on_host, ("a", "b", "z", None)
 )
 MEMORY_REJECTION = HostRejection(
-    "allocation_candidates", "resources", "MEMORY_MB: 0 free of 8, 512 requested"
+    "allocation_candidates", "resources", "MEMORY_MB: 0 free of 8, 512 requested", "capacity"
 )
 NUM_INSTANCES_REJECTION = HostRejection("filters", "NumInstancesFilter", "50 instances")
 AGGREGATE_REJECTION = HostRejection(
@@ -120,6 +120,13 @@ def test_host_of_lower_weight_is_disagreement_with_both_weights():
     (result,) = judge_outcomes(record, OUTCOME_ON_HOST_B)
     assert result.verdict == OTHER_HOST
     assert (result.detail["our_weight"], result.detail["nova_weight"]) == (3.02, 1.5)
+
+
+def test_disagreement_has_the_kind_of_the_rejection():
+    record = build_evaluation_record(build_instance_step("a"), rejected={"b": MEMORY_REJECTION})
+    (same,) = judge_outcomes(record, OUTCOME_ON_HOST_A)
+    (rejected,) = judge_outcomes(record, OUTCOME_ON_HOST_B)
+    assert (same.detail.get("kind"), rejected.detail["kind"]) == (None, "capacity")
 
 
 def test_disagreement_without_a_recorded_reason_needs_an_explanation():

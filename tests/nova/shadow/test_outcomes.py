@@ -108,6 +108,7 @@ def test_full_host_is_explained_by_the_rejecting_stage(
     assert result.detail["why"].startswith(
         "cn2 did not pass here: resources: MEMORY_MB: 192 free of 8192, 2048 requested"
     )
+    assert result.detail["kind"] == "capacity"
 
 
 def test_no_valid_host_of_nova_agrees_with_a_funnel_without_hosts(
