@@ -127,8 +127,7 @@ def _make_room_on_provider(
             rest = {key: amount for key, amount in rest.items() if amount}
             others = {uuid: amounts for uuid, amounts in held.items() if uuid != provider.uuid}
             api.set_allocations(consumer, {**others, provider.uuid: rest} if rest else others)
-    if missing:
-        _set_provider_inventory(api, provider, {"resource_class": name, "amount": missing})
+    _set_provider_inventory(api, provider, {**change, "amount": missing})
 
 
 def _set_provider_inventory(api: Api, provider: Provider, change: dict[str, Any]) -> None:
