@@ -36,7 +36,7 @@ class RejectReason:
     @classmethod
     def from_request_filter(cls, report: RequestFilterReport) -> "RejectReason":
         """Build the reason of a request filter that rejected the whole request."""
-        return cls(REQUEST_FILTERS, report.name, report.rejection or Rejection())
+        return cls(REQUEST_FILTERS, report.name, report.rejection or Rejection("rejected"))
 
     @classmethod
     def from_rejected(cls, stage: str, name: str, rejected: Rejected) -> "RejectReason":

@@ -55,7 +55,7 @@ def describe_rejection(rejection: Rejection) -> str:
 def build_reason(rejection: Rejection) -> Json:
     """Return a rejection in JSON: kind, values and ``reason``."""
     values = rejection.as_json()
-    return {"reason": rejection.text or format_reason(values), **values}
+    return {**values, "reason": rejection.text or format_reason(values)}
 
 
 def select_subject(values: Json) -> Json:
@@ -144,16 +144,21 @@ def merge_reasons(entries: Sequence[Json]) -> str:
 
 
 def build_group_key(entry: Json) -> tuple[str, str]:
-    """Return a key that is equal for rejections which differ only in numbers."""
+    """Return a key that is equal for rejections that differ only in numbers."""
     values = _select_values(entry)
     return str(values.get("kind", "")), format_reason(replace_numbers(values))
 
 
 def _select_values(entry: Json) -> Json:
-    if entry.get("kind") not in KINDS:
-        return {"reason": entry["reason"]}
-    left_out = {"host", "node"} if not KINDS[entry["kind"]].reason else {"host", "node", "reason"}
-    return {key: value for key, value in entry.items() if key not in left_out}
+    """Return the values of a reason, or its text if they do not make it.
+
+    A plugin or another release may have other values for a kind.
+    """
+    values = {key: value for key, value in entry.items() if key not in {"host", "node"}}
+    with suppress(KeyError, LookupError, TypeError, ValueError):
+        if format_reason(values) == entry["reason"] and KINDS[entry["kind"]].reason:
+            return {key: value for key, value in values.items() if key != "reason"}
+    return {"reason": entry["reason"]}
 
 
 def format_clause(stage: str, values: Json, *, several: bool) -> str:
@@ -472,6 +477,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "other_tree": Kind(
         "not in the tree of {tree_name}",
+        "the request names another host",
         clause="the request names another host",
         clauses="the request names another host",
         detail="{trees[0]}",
@@ -525,7 +531,9 @@ KINDS: Mapping[str, Kind] = {
         "has an instance of the server group",
         "{members} member{s} of the server group here, {maximum} allowed",
     ),
-    "availability_zone": _build_kind("", "zone {requested} requested, the host is in {actual}"),
+    "availability_zone": _build_kind(
+        "in another zone", "zone {requested} requested, the host is in {actual}"
+    ),
     "closed_cell": Kind(""),
     "different_host": _build_kind(
         "has an instance to stay away from", "different_host: the host has {instances}{others}"

@@ -605,7 +605,7 @@ def _find_fitting_amounts(
     """Return for each provider the nearest smaller and larger fitting amount.
 
     0 means that no amount fits. The rules are the same as in ``find_largest_below`` and
-    ``find_smallest_above`` of :mod:`placement_sched.explain.report`.
+    ``find_smallest_above`` of :mod:`placement_sched.explain.changes`.
     """
     below, above = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
     if class_id not in columns.classes:

@@ -19,6 +19,7 @@ from placement_sched.model.rejection import (
     FILTERS,
     OTHER,
     REQUEST_FILTERS,
+    USED_UP,
     Rejection,
     SuggestedChange,
 )
@@ -94,7 +95,8 @@ class Rejected:
 
     def as_json(self) -> Json:
         """Return the host as an entry of ``rejected``."""
-        return {"host": self.host, "node": self.node, **phrases.build_reason(self.rejection)}
+        names = {"host": self.host, "node": self.node}
+        return {**names, "reason": "", **phrases.build_reason(self.rejection), **names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,8 +319,9 @@ class FilterReport:
 
         Its values are the kind and the subject of most rejections.
         """
+        stage_values = {} if self.name == USED_UP else {"filter": self.name}
         subjects = [
-            phrases.select_subject({"filter": self.name, **each.rejection.as_json()})
+            phrases.select_subject({**stage_values, **each.rejection.as_json()})
             for each in self.rejected
         ]
         codes = Counter(map(phrases.build_code, subjects))

@@ -31,13 +31,16 @@ def test_equal_rejection_reasons_are_counted_and_merged():
 def test_rejection_reasons_that_differ_in_amounts_are_merged_as_ranges():
     values = {"kind": "capacity", "resource_class": "CUSTOM_V100", "requested": 99, "capacity": 20}
     rejected = [
-        {"host": f"cn-10.{free}", "node": f"cn-10.{free}", "reason": "", **values, "free": free}
+        {"host": f"cn-10.{free}", "node": f"cn-10.{free}", **values, "free": free}
         for free in (10, 9)
     ]
+    for entry in rejected:
+        entry["reason"] = f"CUSTOM_V100: {entry['free']} free of 20, 99 requested"
     groups = group_reasons(rejected)
     text = "CUSTOM_V100: 9..10 free of 20, 99 requested"
     assert groups == [GroupedReason(2, text, "cn-10.10", "cn-10.10")]
     rejected[0]["resource_class"] = "CUSTOM_V200"
+    rejected[0]["reason"] = "CUSTOM_V200: 10 free of 20, 99 requested"
     assert [group.count for group in group_reasons(rejected)] == [1, 1]
 
 
@@ -126,3 +129,9 @@ def test_scheduling_stages_after_the_last_reason_are_not_evaluated(all_sought):
     groups = {name: [reason["reason"] for reason in rejecting] for _, name, rejecting in path}
     expected = {"first": [], "second": ["full"], "third": [] if all_sought else ["not evaluated"]}
     assert groups == expected
+
+
+@pytest.mark.parametrize("kind", ["capacity", "down", "missing_trait", "max_instances"])
+def test_reason_without_the_values_of_its_kind_is_shown_by_its_text(kind):
+    (group,) = group_reasons([{"host": "cn1", "node": "cn1", "reason": "my own", "kind": kind}])
+    assert group.text == "my own"

@@ -265,3 +265,19 @@ def test_obstacle_of_unknown_compute_nodes_names_nova_adopt():
     )
     assert "placement-sched nova adopt" in obstacle.reason
     assert "PUT" not in obstacle.reason
+
+
+def test_values_of_a_plugin_do_not_replace_the_keys_of_a_rejected_host():
+    rejection = Rejection("own text", kind="acme", values={"host": "x", "reason": "y", "a": 1})
+    assert Rejected("cn1", "n1", rejection).as_json() == {
+        "host": "cn1",
+        "node": "n1",
+        "reason": "own text",
+        "kind": "acme",
+        "a": 1,
+    }
+
+
+def test_rejection_needs_a_text_or_a_kind():
+    with pytest.raises(TypeError, match="needs a text"):
+        Rejection()

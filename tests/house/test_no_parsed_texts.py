@@ -82,6 +82,7 @@ ALLOWED = {
         "scheduler/explain/ineffective_specs:_find_reason",
     },
     "names of hosts, and nova's extra specs and metadata": {
+        "cli/scheduler/hosts:_describe_hosts",
         "cli/scheduler/hosts:_format_name",
         "console/cloud:_build_row",
         "scheduler/explain/explanation:_remove_traits",

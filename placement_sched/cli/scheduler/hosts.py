@@ -287,7 +287,7 @@ def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
     names = {
         "host": hosts,
         "search": hosts,
-        "zone": {row["zone"] for row in rows},
+        "zone": {zone for row in rows for zone in row["zone"].split(",")},
         "aggregate": {aggregate[key] for aggregate in aggregates for key in ("name", "uuid")},
         "trait": set(document["traits"]),
     }

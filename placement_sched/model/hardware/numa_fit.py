@@ -304,8 +304,10 @@ def fit_to_host(
 
 
 def _note_incomplete_search(rejection: Rejection) -> Rejection:
-    text = rejection.text.removesuffix(_INCOMPLETE_SEARCH) + _INCOMPLETE_SEARCH
-    return replace(rejection, text=text)
+    if rejection.values.get("incomplete"):
+        return rejection
+    text = rejection.text + _INCOMPLETE_SEARCH
+    return replace(rejection, text=text, values={**rejection.values, "incomplete": True})
 
 
 def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> numa.NUMATopology:

@@ -371,7 +371,7 @@ def make_explanation(connection: Connection, run: SchedulingRun, view: Explanati
 
 
 def list_stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> list[Json]:
-    """List type and name of each evaluated stage once, in order.
+    """List type, name and values of each evaluated stage once, in order.
 
     A host that a stage does not reject passes it. Stages that are neither constraints nor plugins
     (``limit``, ``combination``) are included only if they reject a host.
@@ -382,10 +382,12 @@ def list_stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> l
     stages += [
         (REQUEST_FILTERS, each.name) for each in run.filtered_request.reports if each.rejection
     ]
+    values: dict[tuple[str, str], Json] = {}
     for prefix, search_result in iterate_searches(run):
-        steps = list_stages(search_result.search)
-        labels = (format_label(constraint_as_json(each.constraint)) for each in steps)
-        stages += [(CANDIDATES, f"{prefix}{label}") for label in labels]
+        for step in list_stages(search_result.search):
+            label = format_label(constraint_as_json(step.constraint))
+            values[CANDIDATES, f"{prefix}{label}"] = step.constraint.as_json()
+    stages += values
     late = [(FILTERS, name) for name in run.selector.list_stage_names(get_first_spec(run))]
     named = [
         (each.stage, each.name) for verdict in verdicts for each in verdict.reasons if each.name
@@ -394,4 +396,4 @@ def list_stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> l
     ordered = dict.fromkeys([*stages, *early, (FILTERS, COMPUTE_NODES), *late, *named])
     if (FILTERS, COMPUTE_NODES) not in named:
         del ordered[FILTERS, COMPUTE_NODES]
-    return [{"stage": stage, "name": name} for stage, name in ordered]
+    return [{"stage": key[0], "name": key[1], **values.get(key, {})} for key in ordered]
