@@ -39,6 +39,11 @@ def draw_random_request(random: Random, layout: str) -> CloudRequest:
         for suffix in ("1", "2")[: random.randint(1, 2)]:
             traits = frozenset({FAST_TRAIT}) if random.random() < 0.4 else frozenset()
             groups[suffix] = RequestGroup({"VGPU": random.choice([1, 1, 2])}, traits)
+    if len(groups) > 2 and random.random() < 0.5:
+        # A small request, so that only the combination of providers may reject a host.
+        groups[""] = RequestGroup({"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5})
+        groups |= {suffix: RequestGroup({"VGPU": random.randint(1, 2)}) for suffix in ("1", "2")}
+        return CloudRequest(groups, isolate=random.random() < 0.6)
     zone = random.choice([None, None, "az1", "az2"])
     return CloudRequest(groups, zone, isolate=len(groups) > 2 and random.random() < 0.6)
 
