@@ -16,7 +16,7 @@ from placement_sched.candidates.search import find, prepare, render_summaries
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.transaction import Database
 from placement_sched.explain.report import SearchRun, explain
-from placement_sched.model import explanation
+from placement_sched.explain.values import EVERYTHING
 from placement_sched.model.candidates_query import (
     AggregateTerms,
     CandidatesQuery,
@@ -185,11 +185,7 @@ def _search_and_render(connection, source, query, settings):
     trees = source.list_tree_providers([provider.id for provider in result.providers])
     summaries = render_summaries(source, trees)
     run = SearchRun(connection, source, search, result, settings, NodeNames())
-    return (
-        render(result.requests, Version(1, 39)),
-        b"".join(summaries),
-        explain(run, explanation.EVERYTHING),
-    )
+    return (render(result.requests, Version(1, 39)), b"".join(summaries), explain(run, EVERYTHING))
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -70,7 +70,7 @@ class OwnNumaFilter:
         for _ in range(case["instances"]):
             verdict = plugin.prepare(spec)(state)
             if isinstance(verdict, Rejection):
-                return [*rounds, {"passes": False, "reason": verdict.reason}]
+                return [*rounds, {"passes": False, "reason": verdict.text}]
             verdict.apply_to(state)
             rounds.append(_consume_and_describe(state, spec))
         return rounds
