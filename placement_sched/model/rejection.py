@@ -41,10 +41,6 @@ class Rejection:
     values: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple["Rejection", ...] = ()
 
-    def __post_init__(self) -> None:
-        if not self.text and self.kind == OTHER:
-            raise TypeError("a rejection needs a text, or a kind with values")
-
     def as_json(self) -> Json:
         """Return the kind and the values, as keys of a rejection in JSON."""
         keys: Json = {"kind": self.kind, **self.values}

@@ -86,6 +86,8 @@ def _split_by_result(
         if result is None:
             passed.append(host)
         elif isinstance(result, Rejection):
+            if result.kind == OTHER and not result.text:
+                raise TypeError(f"the rejection of {host.host} has no text")
             rejected.append(Rejected(host.host, host.nodename, result))
         else:
             apply_passed(result, host, name)

@@ -6,6 +6,7 @@ from random import Random
 from uuid import uuid4
 
 import pytest
+from orjson import dumps
 
 from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
@@ -185,7 +186,11 @@ def _search_and_render(connection, source, query, settings):
     trees = source.list_tree_providers([provider.id for provider in result.providers])
     summaries = render_summaries(source, trees)
     run = SearchRun(connection, source, search, result, settings, NodeNames())
-    return (render(result.requests, Version(1, 39)), b"".join(summaries), explain(run, EVERYTHING))
+    return (
+        render(result.requests, Version(1, 39)),
+        b"".join(summaries),
+        dumps(explain(run, EVERYTHING).as_json()),
+    )
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -27,6 +27,11 @@ from tests.explain.sentences import (
 )
 
 
+def build_entry(kind, values):
+    values = {"kind": kind, **values}
+    return {**values, "reason": format_reason(values)}
+
+
 @pytest.mark.parametrize(("kind", "values", "sentence"), SENTENCES)
 def test_each_kind_of_a_filter_has_a_sentence(kind, values, sentence):
     assert format_reason({"kind": kind, **values}) == sentence
@@ -86,7 +91,7 @@ def test_clause_is_about_a_host_or_several_hosts(kind, values, clause, clauses):
     ],
 )
 def test_rejections_that_differ_in_numbers_are_merged_as_ranges(kind, first, second, merged):
-    entries = [{"kind": kind, **values, "reason": ""} for values in (first, second)]
+    entries = [build_entry(kind, values) for values in (first, second)]
     assert build_group_key(entries[0]) == build_group_key(entries[1])
     assert merge_reasons(entries) == merged
 
@@ -110,15 +115,14 @@ def test_rejections_that_differ_in_numbers_are_merged_as_ranges(kind, first, sec
     ],
 )
 def test_names_with_digits_are_never_merged_as_numbers(kind, first, second):
-    entries = [{"kind": kind, **values, "reason": ""} for values in (first, second)]
+    entries = [build_entry(kind, values) for values in (first, second)]
     assert build_group_key(entries[0]) != build_group_key(entries[1])
     assert merge_reasons(entries[:1]) == format_reason(entries[0])
 
 
 def test_members_of_one_and_of_several_are_separate_groups():
     entries = [
-        {"kind": "anti_affinity", "members": members, "maximum": 1, "reason": ""}
-        for members in (1, 2, 3)
+        build_entry("anti_affinity", {"members": members, "maximum": 1}) for members in (1, 2, 3)
     ]
     assert build_group_key(entries[0]) != build_group_key(entries[1])
     assert build_group_key(entries[1]) == build_group_key(entries[2])

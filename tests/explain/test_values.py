@@ -276,8 +276,3 @@ def test_values_of_a_plugin_do_not_replace_the_keys_of_a_rejected_host():
         "kind": "acme",
         "a": 1,
     }
-
-
-def test_rejection_needs_a_text_or_a_kind():
-    with pytest.raises(TypeError, match="needs a text"):
-        Rejection()

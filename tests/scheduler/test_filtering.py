@@ -73,6 +73,15 @@ def test_each_filter_gets_the_hosts_that_passed_the_previous_filter():
     assert (list_host_names(run), run.reports) == (["cn1", "cn2", "cn3"], ())
 
 
+def test_rejection_by_a_filter_needs_a_text():
+    class SilentFilter(BaseHostFilter):
+        def rejection(self, _host_state, _spec):
+            return Rejection()
+
+    with pytest.raises(PluginFailed, match="has no text"):
+        run_filters([SilentFilter()], HOSTS, DEFAULT_SPEC)
+
+
 def test_hosts_that_already_passed_are_counted_in_every_report():
     run = run_filters(
         [ReasonGivingFilter(), HostPassesFilter()], HOSTS, DEFAULT_SPEC, already_passed=4
