@@ -93,7 +93,7 @@ RUN_chaos = $(BIN)/python -m tests.chaos $(if $(ONLY),--only $(ONLY))
 # Run the fast tests, and the tests of SQL on every database, with the libraries of an OpenStack release (SQLAlchemy 2.0).
 # ONLY=sql runs the fast tests of SQL alone. Older libraries have deprecation warnings, and anyio's pytest plugin fails.
 CONSTRAINED = $(MAKE) --no-print-directory VENV=.venv-constraints PYTEST_ARGS='-p no:anyio -W ignore::DeprecationWarning
-SQL_TESTS = tests/candidates tests/db tests/store
+SQL_TESTS = tests/candidates tests/db tests/explain tests/store
 RUN_constraints = export PIP_CONSTRAINT=$(CURDIR)/tests/constraints.txt; \
 	$(CONSTRAINED) $(if $(ONLY),$(SQL_TESTS)) $(PYTEST_ARGS)' test-fast $(if $(ONLY),,&& $(CONSTRAINED) $(SQL_TESTS) $(PYTEST_ARGS)' test WORKERS=2)
 # Send the same random requests to OpenStack's services and ours (COMPARISONS="nova pci" SEEDS="1 2" MANY=2000).

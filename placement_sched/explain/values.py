@@ -320,16 +320,16 @@ class FilterReport:
         Its values are the kind and the subject of most rejections.
         """
         stage_values = {} if self.name == USED_UP else {"filter": self.name}
-        subjects = [
-            phrases.select_subject({**stage_values, **each.rejection.as_json()})
-            for each in self.rejected
-        ]
-        codes = Counter(map(phrases.build_code, subjects))
-        values = max(
-            subjects,
-            key=lambda each: codes[phrases.build_code(each)],
-            default={"filter": self.name},
-        )
+        counts: Counter[str] = Counter()
+        subjects: dict[str, Json] = {}
+        for each in self.rejected:
+            values = phrases.select_subject({**stage_values, **each.rejection.as_json()})
+            code = phrases.build_code(values)
+            subjects.setdefault(code, values)
+            counts[code] += 1
+        values = {"filter": self.name}
+        if counts:
+            values = subjects[max(counts, key=counts.__getitem__)]
         return Obstacle(stage, self.name, words, {**values, "hosts": self.before}, self.name)
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
