@@ -115,7 +115,7 @@ RUN_peer-gabbi = PLACEMENT_SCHED_REQUIRE_PEER=1 $(BIN)/pytest tests/coexistence/
 # Claim whole providers from several processes at once, RACE_ROUNDS times.
 RUN_race = PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/store/placement/test_allocations_race.py
 # Draw the pictures of the console in the guide again (needs chromium).
-RUN_screenshots = PLACEMENT_SCHED_WRITE_SCREENSHOTS=1 $(BIN)/pytest tests/console/browser/test_screenshots.py
+RUN_screenshots = PLACEMENT_SCHED_WRITE_SCREENSHOTS=1 $(BIN)/pytest tests/extensions/console/browser/test_screenshots.py
 # Use a server for MINUTES=30. Its memory, descriptors and latency must stay flat.
 RUN_soak = $(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
 

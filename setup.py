@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package's long description: README.md with links that work outside of the repository.
+"""The packages, and the long description: README.md with links that work outside of the repository.
 
 ``setup.cfg`` has everything else. Without a ``url`` there, links to files of the repository become
-plain text.
+plain text. The folder alembic/ is shipped under a private name. It is at the top level without an
+``__init__.py``, so that it cannot shadow the library.
 """
 
 import re
 from configparser import ConfigParser
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
 #: A link or picture of Markdown whose target is a file of the repository.
@@ -32,4 +33,12 @@ if __name__ == "__main__":
     config.read(ROOT / "setup.cfg", encoding="utf-8")
     metadata = config["metadata"]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    setup(long_description=describe(readme, metadata.get("url", ""), metadata["version"]))
+    migrations = "placement_sched._migrations"
+    setup(
+        packages=[
+            *find_packages(include=["placement_sched*"]),
+            migrations,
+            f"{migrations}.versions",
+        ],
+        long_description=describe(readme, metadata.get("url", ""), metadata["version"]),
+    )

@@ -34,10 +34,10 @@ from worlds import Book, World, class_id, host_name, uuid_of
 
 from placement_sched.model.clock import utcnow
 from tests.conftest import BROKER_URL
+from tests.extensions.shadow.agreement import run_peer_job
 from tests.nova.cloud.files import write_options
 from tests.nova.cloud.processes import Program
 from tests.nova.scheduling import Conductor, create_private_bus
-from tests.nova.shadow.agreement import run_peer_job
 from tests.support.nova_clouds import (
     NovaCloud,
     NovaDatabaseFile,

@@ -33,9 +33,12 @@ from placement_sched.api.routing import Services
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.serving import BodyReader
 from placement_sched.config.settings import Settings
-from placement_sched.console import routes as console
-from placement_sched.console.page import add_security_headers
 from placement_sched.db.transaction import Database
+from placement_sched.extensions.console import routes as console
+from placement_sched.extensions.console.page import add_security_headers
+from placement_sched.extensions.nova_plugins.plugin_check import Finding, check_enabled
+from placement_sched.extensions.nova_plugins.report_client import set_placement
+from placement_sched.extensions.what_if.capacity.report import report_flavor_capacities
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.figures import CloudFigures, FailoverResult
 from placement_sched.model.request_stats import begin_stats
@@ -45,13 +48,10 @@ from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.operations.gauges import FailoverGauges
 from placement_sched.operations.nova_cloud import is_read_from_nova
 from placement_sched.operations.periodic import FailoverTask, OldRowDeletion, WaitingRequests
-from placement_sched.operations.plugin_check import Finding, check_enabled
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.scheduler.caches import ProcessCaches
-from placement_sched.scheduler.capacity.report import report_flavor_capacities
 from placement_sched.scheduler.host_manager import CellStates
 from placement_sched.scheduler.live_settings import LiveSettings
-from placement_sched.scheduler.nova_shim.report_client import set_placement
 from placement_sched.scheduler.request import create_neutron_client
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import figures

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from placement_sched.api.placement import query_params
+from placement_sched.extensions.what_if.capacity import report as report_module
 from placement_sched.limits import MAX_JSON_DEPTH, MAX_JSON_VALUES
-from placement_sched.scheduler.capacity import report as report_module
 from placement_sched.scheduler.request_filters import map_az_to_placement_aggregate as by_zone
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import make_flavor, make_report, make_spec

@@ -26,11 +26,11 @@ from placement_sched.config.sources import read_sections, with_directories
 from placement_sched.db.migrate import get_newest_revision, read_current_revision
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Unavailable, format_error
+from placement_sched.extensions.nova_plugins.plugin_check import check_enabled
 from placement_sched.operations import config_check
 from placement_sched.operations.adopt import check_adopted
 from placement_sched.operations.aggregates import find_faults
 from placement_sched.operations.config_check import NAMESPACES, PACKAGES, Problem
-from placement_sched.operations.plugin_check import check_enabled
 from placement_sched.operations.prepare import can_sync, check_schema_revision
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.policies.registry import get_policies

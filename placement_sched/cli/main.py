@@ -27,7 +27,7 @@ PROGRAM = "placement-sched"
 #: imported only if a command of it is called. Its ``register(commands)`` adds the commands with the
 #: same summaries, which ``tests/cli/test_command_imports.py`` compares.
 GROUPS = {
-    "placement_sched.cli.demo": {
+    "placement_sched.extensions.fleet.demo_command": {
         "demo": "place requests on a sample cloud of 300 hosts (needs no configuration)"
     },
     "placement_sched.cli.serve": {"serve": "serve every API over HTTP"},
@@ -39,7 +39,7 @@ GROUPS = {
         "select": "select hosts for a request and claim its resources",
         "explain": "show how a request would be placed, stage by stage, without a claim",
     },
-    "placement_sched.cli.scheduler.plan": {
+    "placement_sched.extensions.what_if.cli.plan": {
         "plan": "show the effect of changes to the cloud and the moves of instances",
         "plan-run": "list plans that were carried out, or show a plan",
         "rebalance": "propose moves that free capacity, empty hosts or balance the load",
@@ -48,13 +48,17 @@ GROUPS = {
         "decision": "list, show, replay, watch and purge recorded decisions"
     },
     "placement_sched.cli.scheduler.hosts": {"host": "list, show, drain and undrain hosts"},
-    "placement_sched.cli.scheduler.capacity": {
+    "placement_sched.extensions.what_if.cli.capacity": {
         "capacity": "count the instances of a flavor that still fit"
     },
     "placement_sched.cli.scheduler.policy": {"policy": "show and apply scheduling policies"},
     "placement_sched.cli.aggregate": {"aggregate": "check host aggregates"},
-    "placement_sched.cli.plugin": {"plugin": "check filters and weighers of other packages"},
-    "placement_sched.cli.fleet": {"fleet": "describe a whole cloud in a readable file"},
+    "placement_sched.extensions.nova_plugins.plugin_command": {
+        "plugin": "check filters and weighers of other packages"
+    },
+    "placement_sched.extensions.fleet.fleet_command": {
+        "fleet": "describe a whole cloud in a readable file"
+    },
     "placement_sched.cli.placement": {
         "placement": "synchronise, audit and heal placement, as nova-manage placement does"
     },

@@ -33,6 +33,9 @@ from placement_sched.config.settings import Settings
 from placement_sched.config.sources import format_file_list
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
+from placement_sched.extensions.shadow import service
+from placement_sched.extensions.shadow.comparison import build_report, format_report
+from placement_sched.extensions.shadow.tap import NovaBus
 from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json
 from placement_sched.nova.databases import (
@@ -40,9 +43,6 @@ from placement_sched.nova.databases import (
     WrongNovaDatabase,
     check_databases_set,
 )
-from placement_sched.nova.shadow import service
-from placement_sched.nova.shadow.comparison import build_report, format_report
-from placement_sched.nova.shadow.tap import NovaBus
 from placement_sched.nova.sync import SyncReport
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.checks import Mismatch, check_cloud

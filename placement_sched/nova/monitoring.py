@@ -25,8 +25,8 @@ from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
 
 from placement_sched.errors import ConfigurationError, Error, format_one_line
+from placement_sched.extensions.shadow.tap import Broker, NovaBus
 from placement_sched.nova.rpc import TOPIC
-from placement_sched.nova.shadow.tap import Broker, NovaBus
 from placement_sched.operations.periodic import PeriodicTask
 
 LOG = log.getLogger(__name__)

@@ -22,6 +22,11 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database, forget_old_marks
 from placement_sched.errors import Error, ServiceFailed, format_error
+from placement_sched.extensions.what_if import store as plan_runs
+from placement_sched.extensions.what_if.failover.report import (
+    FailoverQuery,
+    report_failover_capacity,
+)
 from placement_sched.limits import MAX_NOTICE_ADDRESSES, MAX_NOTICES
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock
@@ -30,10 +35,9 @@ from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
 from placement_sched.operations import Progress
 from placement_sched.scheduler.decision_views import find_hosts_now
-from placement_sched.scheduler.failover.report import FailoverQuery, report_failover_capacity
 from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store import decisions, figures, plan_runs
+from placement_sched.store import decisions, figures
 from placement_sched.store.placement import change_log
 
 LOG = log.getLogger(__name__)

@@ -19,8 +19,8 @@ import os_resource_classes
 import os_traits
 
 from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.extensions.nova_plugins.finder import is_installed
 from placement_sched.model.image import CHOICES
-from placement_sched.scheduler.nova_shim.finder import is_installed
 from placement_sched.scheduler.plugins import describe_entry_point, load_entry_point
 
 GROUP, NOVA_GROUP = "placement_sched.extra_spec_validators", "nova.api.extra_spec_validators"

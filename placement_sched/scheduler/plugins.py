@@ -30,6 +30,9 @@ from placement_sched.config.conf import (
 )
 from placement_sched.config.settings import Conf, Settings, cached_by_settings
 from placement_sched.errors import ConfigurationError, format_one_line
+from placement_sched.extensions.nova_plugins import finder
+from placement_sched.extensions.nova_plugins.finder import list_names
+from placement_sched.extensions.nova_plugins.lookups import get_lookups
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.names import (
     find_nearest,
@@ -44,9 +47,6 @@ from placement_sched.scheduler.drivers import BaseDriver, all_drivers
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.host_state import HostState, set_host_attributes
-from placement_sched.scheduler.nova_shim import finder
-from placement_sched.scheduler.nova_shim.finder import list_names
-from placement_sched.scheduler.nova_shim.lookups import get_lookups
 from placement_sched.scheduler.plugin import (
     PAGE,
     GroupedOption,

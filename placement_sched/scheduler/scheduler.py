@@ -42,6 +42,7 @@ from placement_sched.errors import (
     relocate_errors,
 )
 from placement_sched.explain.values import ExplanationView
+from placement_sched.extensions.nova_plugins.lookups import set_lookups
 from placement_sched.limits import (
     MAX_CLAIM_ATTEMPTS,
     MAX_EXPENSIVE_QUERIES,
@@ -74,7 +75,6 @@ from placement_sched.scheduler.host_manager import (
 )
 from placement_sched.scheduler.host_state import has_host_attributes, with_device_providers
 from placement_sched.scheduler.live_settings import LiveSettings
-from placement_sched.scheduler.nova_shim.lookups import set_lookups
 from placement_sched.scheduler.request import (
     REQUEST_PATH,
     RequestReader,

@@ -13,7 +13,7 @@ import pytest
 from placement_sched.cli.main import make_parser
 from placement_sched.cli.serve import GRACE
 from placement_sched.config.conf import create_conf
-from placement_sched.nova.shadow import service as shadow
+from placement_sched.extensions.shadow import service as shadow
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import DEPLOY_FOLDER, find_program, run_program
 from tests.support.servers import PROGRAM, build_environment, wait_until

@@ -28,7 +28,7 @@ CODE_FOLDERS = (
 PROSE_PATHS = (
     *("README.md", "CONTRIBUTING.md", "MAINTAINING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md"),
     *("SECURITY.md", "doc", "api-ref", "bench", "deploy", "devstack", "examples", "releasenotes"),
-    *("Makefile", ".ci", "placement_sched/console", "ruff.toml", "setup.cfg", "tox.ini"),
+    *("Makefile", ".ci", "placement_sched/extensions/console", "ruff.toml", "setup.cfg", "tox.ini"),
     *("pyproject.toml", ".pre-commit-config.yaml", ".github"),
 )
 PROSE_SUFFIXES = {".rst", ".md", ".inc"}

@@ -35,7 +35,7 @@ def test_functions_do_not_begin_with_a_preposition_or_a_plural():
     verbless = [
         f"{format_relative_path(path)}:{node.lineno} {node.name}"
         for path in list_modules()
-        if "nova_shim" not in path.parts
+        if "nova_plugins" not in path.parts
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef) and node.name not in PUBLIC_NAMES
         if node.name.strip("_").partition("_")[0] in WORDS_WITHOUT_ACTION

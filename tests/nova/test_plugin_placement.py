@@ -7,11 +7,11 @@ from contextlib import closing
 import pytest
 
 from placement_sched.app import provide_placement
+from placement_sched.extensions.nova_plugins import report_client
+from placement_sched.extensions.shadow.service import Shadow
+from placement_sched.extensions.shadow.tap import read_transport
 from placement_sched.nova.service import Hooks, SharedState, Worker
-from placement_sched.nova.shadow.service import Shadow
-from placement_sched.nova.shadow.tap import read_transport
 from placement_sched.scheduler.live_settings import LiveSettings
-from placement_sched.scheduler.nova_shim import report_client
 from tests.support.states import read_settings_text
 
 RABBIT_URL = "rabbit://guest:guest@127.0.0.1:1/"

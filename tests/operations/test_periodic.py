@@ -16,11 +16,12 @@ from placement_sched.db.leases import Lease
 from placement_sched.db.tables import allocations, provider_changes
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ServiceFailed
+from placement_sched.extensions.what_if import store as plan_runs
 from placement_sched.model.clock import utcnow
 from placement_sched.model.plan_run import PlanRun, RunMove
 from placement_sched.operations import periodic
 from placement_sched.operations.periodic import PAUSE, OldRowDeletion, PeriodicTask, WaitingRequests
-from placement_sched.store import decisions, plan_runs
+from placement_sched.store import decisions
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.support.concurrency import join_threads

@@ -13,9 +13,9 @@ import os_traits
 import pytest
 
 from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.extensions.nova_plugins import finder
 from placement_sched.scheduler import extra_specs as validators
 from placement_sched.scheduler.extra_specs import ExtraSpecValidator, check, list_validators
-from placement_sched.scheduler.nova_shim import finder
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placements import get_error_detail
+from tests.extensions.what_if.capacity.placements import get_error_detail
 from tests.scheduler.server_groups import (
     COMPUTE_HEADERS,
     SELECT_PATH,

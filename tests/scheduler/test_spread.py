@@ -12,7 +12,7 @@ from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.spread import check_spread
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placements import fill_cloud, get_error_detail, read_capacity
+from tests.extensions.what_if.capacity.placements import fill_cloud, get_error_detail, read_capacity
 from tests.scheduler.concurrent_claims import ClockWithConcurrentClaim
 from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.server_groups import create_group, post_request_spec

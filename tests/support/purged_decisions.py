@@ -4,7 +4,7 @@
 import pytest
 
 from tests.conftest import make_settings
-from tests.scheduler.plan_moves import make_cloud_and_get_group_id
+from tests.extensions.what_if.plan_moves import make_cloud_and_get_group_id
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import make_flavor, make_spec, make_uuid, select_hosts
 from tests.support.statements import execute_statements

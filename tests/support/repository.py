@@ -47,7 +47,7 @@ def is_plugin(path: Path) -> bool:
 def is_module_allowed_to_be_short(path: Path) -> bool:
     """Return whether a module with a single importer may be short."""
     top = path.parent == PACKAGE
-    stands_for_nova = path.parent.name == "nova_shim"
+    stands_for_nova = path.parent.name == "nova_plugins"
     return (
         top
         or stands_for_nova

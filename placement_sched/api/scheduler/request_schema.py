@@ -2,6 +2,7 @@
 """Schemas of scheduler requests."""
 
 from placement_sched.api.validation import Schemas
+from placement_sched.extensions.what_if.rebalance import GOALS
 from placement_sched.limits import (
     MAX_CAPACITY_FLAVORS,
     MAX_CHANGED_HOSTS,
@@ -12,7 +13,6 @@ from placement_sched.limits import (
 )
 from placement_sched.model.document import Json
 from placement_sched.scheduler.claim import ClaimMode
-from placement_sched.scheduler.rebalance import GOALS
 from placement_sched.schemas.parts import (
     AMOUNT,
     BOOLEAN,

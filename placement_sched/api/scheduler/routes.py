@@ -12,7 +12,6 @@ from placement_sched.api.placement.routes import OPENAPI_RESPONSE, PlacementConv
 from placement_sched.api.request import JSON
 from placement_sched.api.routing import Api, ApiCall, ApiResponse, Blueprint, ErrorContext, Route
 from placement_sched.api.scheduler import (
-    capacity,
     compute_nodes,
     decisions,
     hosts,
@@ -23,6 +22,7 @@ from placement_sched.api.scheduler import (
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version, Versioning
 from placement_sched.errors import Error
+from placement_sched.extensions.what_if.routes import capacity
 from placement_sched.model.document import Json
 from placement_sched.schemas.node_report import SENT_REPORT
 from placement_sched.schemas.parts import NAME, UUID, build_list_schema

@@ -16,6 +16,9 @@ from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.explain.values import ExplanationView
+from placement_sched.extensions.what_if import plan_runs, store
+from placement_sched.extensions.what_if.drain_plan import plan_drain
+from placement_sched.extensions.what_if.rebalance import FIT, advise
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.context import NO_REQUEST, RequestIds
@@ -30,10 +33,7 @@ from placement_sched.model.plan_run import (
     STARTED,
 )
 from placement_sched.model.request_stats import get_request_stats
-from placement_sched.operations import plan_runs
 from placement_sched.scheduler import policy_views
-from placement_sched.scheduler.drain_plan import plan_drain
-from placement_sched.scheduler.rebalance import FIT, advise
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.parts import (
     COUNT,
@@ -44,7 +44,6 @@ from placement_sched.schemas.parts import (
     build_object_schema,
     make_nullable,
 )
-from placement_sched.store import plan_runs as store
 from placement_sched.store.compute import instances
 
 select_blueprint = Blueprint("select_destinations", __name__)

@@ -22,14 +22,6 @@ from placement_sched.cli.output import (
     print_plan,
     show_waiting,
 )
-from placement_sched.cli.scheduler.execution import (
-    add_execution_arguments,
-    add_nova_url,
-    check_execution_arguments,
-    execute_plan,
-    open_nova,
-    print_line,
-)
 from placement_sched.cli.scheduler.request_options import replace_json_paths
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,
@@ -38,6 +30,14 @@ from placement_sched.cli.scheduler.scheduler_client import (
 )
 from placement_sched.clients.nova import ComputeService, Nova
 from placement_sched.errors import NotFound
+from placement_sched.extensions.what_if.cli.execution import (
+    add_execution_arguments,
+    add_nova_url,
+    check_execution_arguments,
+    execute_plan,
+    open_nova,
+    print_line,
+)
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.document import Json
 from placement_sched.model.names import shorten_names, suggest_name

@@ -27,9 +27,9 @@ from placement_sched.model.document import (
 )
 from placement_sched.model.names import suggest_name
 from placement_sched.model.short_forms import FORMS, build_request_spec, parse_hints, parse_pairs
-from placement_sched.operations.fleet.yaml_file import YamlFile
 from placement_sched.schemas.formats import show_value
 from placement_sched.schemas.validation import describe_fault
+from placement_sched.schemas.yaml_file import YamlFile
 
 #: Returns the option, or file and line, of a value. None if there is neither. The arguments are the
 #: steps to the value and an unknown key in it.

@@ -18,14 +18,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException, EndpointNotFound
 from requests import ConnectTimeout
 
-from placement_sched.api.scheduler import (
-    capacity,
-    decisions,
-    hosts,
-    instances,
-    request_schema,
-    scheduling,
-)
+from placement_sched.api.scheduler import decisions, hosts, instances, request_schema, scheduling
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
@@ -39,8 +32,9 @@ from placement_sched.clients.session import (
     silence_library_logs,
 )
 from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
+from placement_sched.extensions.what_if.plan_runs import change_move
+from placement_sched.extensions.what_if.routes import capacity
 from placement_sched.model.document import Json
-from placement_sched.operations.plan_runs import change_move
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.host_views import show_host
 from placement_sched.scheduler.plugins import read_settings

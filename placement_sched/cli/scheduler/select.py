@@ -42,7 +42,6 @@ from placement_sched.cli.scheduler.scheduler_client import (
     open_scheduler,
 )
 from placement_sched.cli.scheduler.server_request import read_server_request
-from placement_sched.console.reports import iterate_facts, render_explanation_report
 from placement_sched.errors import NotFound, NoValidHost
 from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.reader import (
@@ -52,6 +51,7 @@ from placement_sched.explain.reader import (
     list_stage_reasons,
 )
 from placement_sched.explain.values import PASSED, UNKNOWN
+from placement_sched.extensions.console.reports import iterate_facts, render_explanation_report
 from placement_sched.model.document import Json
 from placement_sched.model.names import format_suggestion, suggest_names
 

@@ -35,11 +35,11 @@ from placement_sched.operations.fleet.cloud import (
 )
 from placement_sched.operations.fleet.dump import build_document
 from placement_sched.operations.fleet.merge import merge
-from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
 from placement_sched.operations.nova_cloud import check_sections
 from placement_sched.scheduler.policies.registry import NO_RATIOS
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.schemas.node_report import NodeReport
+from placement_sched.schemas.yaml_file import YamlFile, to_yaml
 from placement_sched.store import change_counters, images
 from placement_sched.store.compute import flavors, instances, server_groups, services
 from placement_sched.store.compute import host_aggregates as aggregate_rows

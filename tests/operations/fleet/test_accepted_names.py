@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.operations.fleet.cloud import escape
-from placement_sched.operations.fleet.yaml_file import to_yaml
+from placement_sched.schemas.yaml_file import to_yaml
 from tests.conftest import delete_test_rows
 from tests.operations.fleet.conftest import LoadableCloud
 from tests.support.clouds import uuid_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from placement_sched.operations.fleet.load import list_differences
-from placement_sched.operations.fleet.yaml_file import to_yaml
+from placement_sched.schemas.yaml_file import to_yaml
 from tests.conftest import delete_test_rows
 from tests.exploring import scale_example_count
 from tests.operations.fleet.clouds import draw_fleet_document

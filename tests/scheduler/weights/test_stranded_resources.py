@@ -15,7 +15,7 @@ from placement_sched.scheduler.weights import IncrementalWeighing, run_weighers
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.stranded_resources import StrandedResourcesWeigher
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placements import SELECT_PATH, read_capacity
+from tests.extensions.what_if.capacity.placements import SELECT_PATH, read_capacity
 from tests.scheduler.weights.weighing import run_weigher, weigh_hosts
 from tests.support.api_clouds import store_flavor
 from tests.support.scheduling import FLAVOR, make_report, make_spec

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Extensions, which the core finds through entry points and never imports."""

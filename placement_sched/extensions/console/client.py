@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Client that sends the requests of pages to the APIs of this application.
+
+Authentication, API policy rules, validation and errors apply to the pages as to any program,
+with the token of the person who has signed in.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import flask
+import orjson
+from werkzeug.test import run_wsgi_app
+
+from placement_sched.api.middleware import REQUEST_ID, find_context
+from placement_sched.api.serving import set_body
+from placement_sched.extensions.console.forms import LABELS
+from placement_sched.model.document import Json, PathStep, find_name, join_keys, split_json_path
+from placement_sched.model.short_forms import FORM_FIELD_BY_PATH
+from placement_sched.schemas.validation import describe_fault
+
+#: Labels of form fields, by the keys of their values in requests.
+_LABELS = {
+    **{keys: LABELS[value] for keys, value in FORM_FIELD_BY_PATH.items()},
+    "flavor": LABELS["flavor"],
+    "project_id": LABELS["project"],
+    "per": "Count per",
+    "host_failures": "Failures",
+    "within": "Within",
+    "moves": "Moves",
+    "request_id": "Request id",
+    "host": "Chosen host",
+    "rejected": "Rejected host",
+}
+
+
+def with_form_labels(error: Json) -> str:
+    """Replace JSON paths in the text of an API's error by form labels."""
+    if fault := error.get("fault"):
+        return f"{_get_label(split_json_path(fault['path']))}: {describe_fault(fault)}"
+    return str(error.get("detail") or error.get("message") or "")
+
+
+def _get_label(steps: Sequence[PathStep]) -> str:
+    """Return the form label of a JSON path, else the words of the path."""
+    match steps:
+        case ["changes", int(index), *inner]:
+            keys = join_keys(inner, " ")
+            return f"Changes, line {index + 1}{', ' * bool(keys)}{keys}"
+        case ["overrides", *option]:
+            return ", ".join(["Options", *map(str, option)])
+    if named := find_name(steps, _LABELS):
+        return named[0]
+    text = " ".join(re.findall(r"[a-zA-Z0-9-]+", " ".join(map(str, steps))))
+    return text[:1].upper() + text[1:] if text else "The request"
+
+
+#: Keys of the WSGI environment that describe the connection.
+_CONNECTION_KEYS = (
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "SERVER_PROTOCOL",
+    "REMOTE_ADDR",
+    "REMOTE_PORT",
+    "HTTP_HOST",
+)
+#: Headers that request the newest microversions.
+_VERSIONS = {
+    "HTTP_OPENSTACK_API_VERSION": "placement latest, compute latest",
+    "HTTP_X_OPENSTACK_NOVA_API_VERSION": "latest",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A response of an API with any status."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+    def json(self) -> Json:
+        """Return the decoded body, an empty object if there is no body."""
+        document: Json = orjson.loads(self.body) if self.body else {}
+        return document
+
+
+class ApiError(Exception):
+    """An error response of an API.
+
+    ``title`` is the phrase of the status, ``detail`` the text with form labels, and ``error`` the
+    whole error object, or an empty object. The object of ``no_valid_host`` includes a funnel.
+    """
+
+    def __init__(self, reply: Reply) -> None:
+        self.status = HTTPStatus(reply.status)
+        self.title = self.status.phrase
+        self.error = _parse_error(reply)
+        self.detail = with_form_labels(self.error) or self.title
+        super().__init__(self.detail)
+
+
+class SignInNeeded(Exception):
+    """Error for a response with status 401, answered with the sign-in form."""
+
+
+class ApiClient:
+    """Client of the APIs of the application that serves the current request.
+
+    ``token`` is None before sign-in. The APIs then respond with 401.
+    """
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> Json:
+        """Get the document at ``path`` (``/scheduler/v1/decisions``).
+
+        A list in ``query`` is sent as repeated parameters, None is not sent. Raises
+        :class:`ApiError` if the API responds with an error.
+        """
+        pairs = {key: value for key, value in (query or {}).items() if value is not None}
+        return _decode_reply(self.send("GET", path, urlencode(pairs, doseq=True)))
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Json:
+        """Send a read-only POST request and return the decoded response.
+
+        Raises :class:`ApiError` if the API responds with an error.
+        """
+        # orjson fails on large integers. The API rejects them with a message.
+        return _decode_reply(self.send("POST", path, body=json.dumps(body).encode()))
+
+    def map_aggregate_names(self) -> dict[str, str]:
+        """Map aggregate uuids to names, empty if the caller may not list them."""
+        aggregates = self.list_visible("/compute/v2.1/os-aggregates", "aggregates")
+        return {item["uuid"]: item["name"] for item in aggregates}
+
+    def list_zone_names(self) -> list[str]:
+        """Return names of zones, empty if the caller may not list them."""
+        path = "/compute/v2.1/os-availability-zone"
+        return [zone["zoneName"] for zone in self.list_visible(path, "availabilityZoneInfo")]
+
+    def list_visible(
+        self, path: str, key: str, query: Mapping[str, Any] | None = None
+    ) -> list[Json]:
+        """Return items of a document, empty if the caller may not list them."""
+        try:
+            items: list[Json] = self.get(path, query)[key]
+        except ApiError:
+            return []
+        return items
+
+    def send(self, method: str, path: str, query: str = "", body: bytes = b"") -> Reply:
+        """Send a request to an API.
+
+        ``query`` is an encoded query string.
+        """
+        outer = flask.request.environ
+        context = find_context(outer)
+        environ: dict[str, Any] = {
+            **{key: outer[key] for key in _CONNECTION_KEYS if key in outer},
+            **{key: value for key, value in outer.items() if key.startswith("wsgi.")},
+            **_VERSIONS,
+            "REQUEST_METHOD": method,
+            "SCRIPT_NAME": outer.get("SCRIPT_NAME", ""),
+            # WSGI: each UTF-8 byte is a character.
+            "PATH_INFO": path.encode().decode("latin-1"),
+            "QUERY_STRING": query,
+            "HTTP_ACCEPT": "application/json",
+        }
+        set_body(environ, body, len(body))
+        if body:
+            environ["CONTENT_TYPE"] = "application/json"
+        if self._token is not None:
+            environ["HTTP_X_AUTH_TOKEN"] = self._token
+        if context is not None and context.ids.request_id:
+            environ[f"HTTP_{REQUEST_ID.upper().replace('-', '_')}"] = context.ids.request_id
+        chunks, status, headers = run_wsgi_app(flask.current_app.wsgi_app, environ, buffered=True)
+        return Reply(int(status[:3]), headers.get("Content-Type", ""), b"".join(chunks))
+
+
+def join_path(*parts: str) -> str:
+    """Join path segments, which may contain any character.
+
+    Only a slash within a segment is encoded, because WSGI paths are decoded.
+    """
+    return "/".join(("", *(part.replace("/", quote("/", safe="")) for part in parts)))
+
+
+def _decode_reply(reply: Reply) -> Json:
+    if reply.status == HTTPStatus.UNAUTHORIZED:
+        raise SignInNeeded
+    if reply.status >= HTTPStatus.BAD_REQUEST:
+        raise ApiError(reply)
+    return reply.json()
+
+
+def _parse_error(reply: Reply) -> Json:
+    """Return the error object in a response of any API."""
+    try:
+        document = reply.json()
+    except orjson.JSONDecodeError:
+        return {"detail": reply.body.decode(errors="replace")[:1000]}
+    if "errors" in document:
+        error: Json = document["errors"][0]
+        return error
+    objects = [value for value in document.values() if isinstance(value, dict)]
+    return objects[0] if objects else document

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Capacity, failover capacity, plans and rebalancing."""

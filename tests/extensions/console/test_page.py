@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors, security headers and rejected requests of the console's pages."""
+
+import pytest
+from webtest import TestApp
+
+from tests.extensions.console.pages import NAVIGATION_PATHS, SAME_ORIGIN_HEADERS
+from tests.extensions.console.pages import browser as browser  # noqa: PLC0414 - a fixture
+
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+STYLESHEET_PATH = "/console/static/console.css"
+LONG_TEXT = "a" * 9000
+#: Paths without a page.
+UNKNOWN_PATHS = [
+    "/console//",
+    "/console/../../etc/passwd",
+    "/console/..%2f..%2fetc/passwd",
+    "/console/%00",
+    "/console/%ff%fe",
+    "/console/<script>alert(1)</script>",
+    "/console/hosts/../../../etc/passwd",
+    "/console/decisions/%00",
+    "/console/static/%00",
+    "/console/static/%2e%2e/page.py",
+    "/console/static/..%5cpage.py",
+    "/console/api/",
+    "/console/api/scheduler/v1/%00",
+    f"/console/{LONG_TEXT}",
+    f"/console/api/{LONG_TEXT}",
+    f"/console/{'x/' * 3000}",
+    f"/console/?q={LONG_TEXT * 8}",
+    f"/console/api/scheduler/v1/decisions?project_id={LONG_TEXT * 8}",
+    "/console/ask?flavor=%00",
+    "/console/policies?policy=%00",
+]
+
+
+def check_security_headers(response, cache_control: str = "no-store") -> None:
+    policy = response.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert {name: response.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
+    assert response.headers["Cache-Control"] == cache_control
+    for name in (*SECURITY_HEADERS, "Content-Security-Policy", "Cache-Control"):
+        assert len(response.headers.getall(name)) == 1
+
+
+@pytest.mark.parametrize("path", UNKNOWN_PATHS, ids=lambda path: path[:50])
+def test_unknown_or_malformed_url_shows_a_short_error_page_with_security_headers(
+    browser, path, caplog
+):
+    response = browser.get(path, headers={"Accept": "text/html"}, status="4*")
+    check_security_headers(response)
+    assert "Traceback" not in response.text
+    assert len(response.body) < 20_000
+    assert "failed" not in caplog.text
+    if response.content_type == "text/html":
+        assert response.html.find(role="alert").get_text().strip()
+        assert all(not script.text for script in response.html.find_all("script"))
+    else:
+        assert response.json["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [*NAVIGATION_PATHS, "/console", "/console/sign-in", "/console/api/scheduler/v1/policies"],
+)
+def test_pages_and_api_responses_are_not_cached(browser, path):
+    check_security_headers(browser.get(path, status="*"))
+
+
+@pytest.mark.parametrize("headers", [{}, {"Accept-Encoding": "gzip"}, {"Range": "bytes=0-9"}])
+def test_static_files_have_security_headers_and_are_revalidated(browser, headers):
+    first = browser.get(STYLESHEET_PATH, headers=headers, status="*")
+    check_security_headers(first, cache_control="no-cache")
+    again = {"If-None-Match": first.headers["ETag"]}
+    check_security_headers(
+        browser.get(STYLESHEET_PATH, headers=again, status=304), cache_control="no-cache"
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["/console/", "/console/ask", "/console/decisions/x", STYLESHEET_PATH]
+)
+def test_page_rejects_methods_other_than_get(app_without_hosts, path):
+    client = TestApp(app_without_hosts, lint=False)
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        response = client.request(path, method=method, headers=SAME_ORIGIN_HEADERS, status=405)
+        check_security_headers(response)
+        assert f"does not support {method}" in response.html.find(role="alert").text
+        assert response.headers["Allow"] == "GET, HEAD"
+    check_security_headers(
+        client.request(path, method="STEAL", headers=SAME_ORIGIN_HEADERS, status=405)
+    )
+
+
+def test_incomplete_request_body_is_rejected_with_security_headers(browser):
+    environ = {"CONTENT_LENGTH": "100"}
+    response = browser.request(
+        "/console/sign-in", method="POST", environ=environ, headers=SAME_ORIGIN_HEADERS, status=400
+    )
+    check_security_headers(response)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "https://other.example.com"},
+        {"Origin": "http://["},
+        {"Origin": "null"},
+        *(
+            {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+            for site in ("cross-site", "same-site")
+            for mode in ("navigate", "cors")
+        ),
+    ],
+)
+def test_cross_origin_requests_are_rejected(browser, headers):
+    for path in ("/console/ask", "/console/api/scheduler/v1/explain", STYLESHEET_PATH):
+        response = browser.post(path, "a=b", headers=headers, status=403)
+        check_security_headers(response)
+        assert "another origin" in response.text
+
+
+def test_paths_outside_the_console_have_no_content_security_policy(browser):
+    for path in ("/healthz", "/consoles", "/scheduler/v1/policies"):
+        response = browser.get(path, headers={"X-Auth-Token": "admin"}, status="*")
+        assert "Content-Security-Policy" not in response.headers

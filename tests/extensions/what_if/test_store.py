@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store of plan runs."""
+
+from datetime import timedelta
+from functools import partial
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.db.transaction import Database
+from placement_sched.errors import NotFound
+from placement_sched.extensions.what_if import store as plan_runs
+from placement_sched.model.plan_run import PLANNED, RUNNING, PlanRun, RunMove
+from tests.support.concurrency import run_before_each_statement
+from tests.support.reports import NOW
+from tests.support.scheduling import make_uuid
+from tests.support.statements import run_query
+
+EXECUTOR_UUID = make_uuid(9)
+
+
+def build_stopped_run(uuid: str) -> PlanRun:
+    return PlanRun(
+        uuid=uuid,
+        kind="plan",
+        state="stopped",
+        method="live",
+        parallel=1,
+        executor=EXECUTOR_UUID,
+        moves=(RunMove(instance=make_uuid(2), source="cn1", target="cn2"),),
+    )
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+def test_plan_run_that_is_resumed_while_old_runs_are_deleted_stays(database, settings):
+    uuids, resumed = [], []
+
+    def resume_run():
+        try:
+            concurrent_writer.write(
+                lambda connection: plan_runs.change_run(
+                    connection, uuids[-1], RUNNING, EXECUTOR_UUID, NOW
+                )
+            )
+            resumed.append(uuids[-1])
+        except NotFound:
+            pass  # deleted before
+
+    def delete_old_runs():
+        run = build_stopped_run(str(uuid4()))
+        uuids.append(run.uuid)
+        created_at = NOW - timedelta(days=1)
+        concurrent_writer.write(partial(plan_runs.record, run=run, now=created_at))
+        database.write(partial(plan_runs.purge, before=NOW, limit=10))
+
+    with Database(settings) as concurrent_writer:
+        for _ in run_before_each_statement(database, delete_old_runs, resume_run):
+            remaining = {run.uuid: run.counts for run in run_query(database, plan_runs.search, {})}
+            assert remaining == {uuid: {PLANNED: 1} for uuid in resumed}
+    assert 0 < len(resumed) < len(uuids)
