@@ -47,6 +47,7 @@ $(VENV)/.run: setup.cfg pyproject.toml
 	$(CHECK_PYTHON)
 	$(INSTALLING)
 	$(PYTHON) -m venv $(VENV)
+	rm -rf placement_sched.egg-info # its entry points would hide new ones
 	$(BIN)/pip install --quiet --editable '.[server]'
 	@touch $@
 

@@ -31,6 +31,7 @@ from placement_sched.api.policy import Policy, check_files
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.routing import Services
 from placement_sched.api.scheduler.routes import API as SCHEDULER
+from placement_sched.api.scheduler.routes import build_api
 from placement_sched.api.serving import BodyReader
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
@@ -40,6 +41,7 @@ from placement_sched.extensions.nova_plugins.plugin_check import Finding, check_
 from placement_sched.extensions.nova_plugins.report_client import set_placement
 from placement_sched.extensions.what_if.capacity.report import report_flavor_capacities
 from placement_sched.model.clock import Clock, utcnow
+from placement_sched.model.extension import load_hooks
 from placement_sched.model.figures import CloudFigures, FailoverResult
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications import create_notifier
@@ -113,7 +115,10 @@ def make_services(
         notifier=create_notifier(settings),
         parent=server.live if server else None,
     )
+    disabled = settings.DEFAULT.disabled_extensions
     periodic_tasks = _list_periodic_tasks(scheduler, clock, serving=serving)
+    for build_tasks in load_hooks("periodic_tasks", disabled) if serving else ():
+        periodic_tasks += build_tasks(scheduler)
     accepted = server.accepted if server else None
     preparation = Preparation(database, settings, clock, periodic_tasks, accepted)
     outside = partial(_wrap_outside_requests, preparation)
@@ -124,6 +129,9 @@ def make_services(
     )
     if settings.scheduler.failover_interval:
         metrics.show(FailoverGauges(outside(partial(_read_failover_result, scheduler))))
+    for build_gauges in load_hooks("gauges", disabled):
+        for collector in build_gauges(scheduler, outside):
+            metrics.show(collector)
     services = Services(
         settings=settings,
         database=database,
@@ -194,10 +202,14 @@ def make_application(services: Services) -> Application:
         ApiEntry("identity", f"v{IDENTITY_VERSION}", "/identity/v3/"),
         ApiEntry("scheduler", "v1", "/scheduler/v1"),
     )
-    apis_by_prefix = {f"/{api.name}": api for api in APIS}
+    disabled = services.settings.DEFAULT.disabled_extensions
+    scheduler_api = build_api(frozenset(disabled))
+    apis_by_prefix = {f"/{api.name}": api for api in (*APIS[:-1], scheduler_api)}
     home = console.make_home(services)
     application = Application(services, apis_by_prefix, make_blueprint(services, apis, home))
     application.register_blueprint(console.build_blueprint(services), url_prefix="/console")
+    for install in load_hooks("install", disabled):
+        install(application, services)
     wrapped = _wrap_application(application)
     wrapped.wsgi_app = add_security_headers(wrapped.wsgi_app)  # type: ignore[assignment,method-assign] # as Flask does
     return wrapped

@@ -7,6 +7,7 @@
 """
 
 from collections import defaultdict
+from itertools import chain
 
 from oslo_config import cfg
 from oslo_policy import policy
@@ -20,6 +21,7 @@ from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.config.conf import read_files
 from placement_sched.config.sources import find_files
 from placement_sched.errors import ConfigurationError
+from placement_sched.model.extension import load_hooks
 
 _COMPUTE_ADMIN = "rule:context_is_admin"
 _READER = "rule:project_reader_or_admin"
@@ -247,7 +249,13 @@ _SCHEDULER = (
     Rule("scheduler:plan_runs:execute", _ADMIN, "Carry out a plan and record its moves."),
 )
 
-RULES: tuple[Rule, ...] = (*PLACEMENT_RULES, *COMPUTE_RULES, *_IMAGE, *_SCHEDULER)
+RULES: tuple[Rule, ...] = (
+    *PLACEMENT_RULES,
+    *COMPUTE_RULES,
+    *_IMAGE,
+    *_SCHEDULER,
+    *chain.from_iterable(load_hooks("policy_rules")),
+)
 
 
 def list_rules() -> list[policy.RuleDefault]:

@@ -14,6 +14,19 @@ from placement_sched.operations.adopt import check_adopted
 from placement_sched.scheduler.plugins import read_settings
 
 
+def read_command_settings(arguments: argparse.Namespace) -> Settings:
+    """Read the configuration of a command.
+
+    Paths become absolute, so that a reload of a service reads the same files in any directory.
+    Raises :class:`Unavailable` if the command belongs to a disabled extension.
+    """
+    settings = read_settings([str(Path(name).resolve()) for name in arguments.config_file])
+    extension = getattr(arguments, "extension", "")
+    if extension in settings.DEFAULT.disabled_extensions:
+        raise Unavailable(f"the extension {extension} is disabled by [DEFAULT] disabled_extensions")
+    return settings
+
+
 @contextmanager
 def read_configuration(
     arguments: argparse.Namespace, *, must_exist: bool = False
@@ -22,7 +35,7 @@ def read_configuration(
 
     With ``must_exist``, raises :class:`Unavailable` if the SQLite file does not exist.
     """
-    settings = read_settings(arguments.config_file)
+    settings = read_command_settings(arguments)
     with Database(settings) as database:
         if must_exist:
             check_file_exists(database)

@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
@@ -21,15 +21,14 @@ from placement_sched.errors import (
     format_error,
     format_one_line,
 )
+from placement_sched.model.extension import find_extensions
 
 PROGRAM = "placement-sched"
-#: Modules of commands in the order of ``--help``, with the summaries of their commands. A module is
-#: imported only if a command of it is called. Its ``register(commands)`` adds the commands with the
-#: same summaries, which ``tests/cli/test_command_imports.py`` compares.
+#: Modules of the core's commands in the order of ``--help``, with the summaries of their commands.
+#: The commands of extensions follow. A module is imported only if a command of it is called. Its
+#: ``register(commands)`` adds the commands with the same summaries, which
+#: ``tests/cli/test_command_imports.py`` compares.
 GROUPS = {
-    "placement_sched.extensions.fleet.demo_command": {
-        "demo": "place requests on a sample cloud of 300 hosts (needs no configuration)"
-    },
     "placement_sched.cli.serve": {"serve": "serve every API over HTTP"},
     "placement_sched.cli.nova_scheduler": {
         "nova-scheduler": "serve nova's scheduler RPC in place of nova-scheduler"
@@ -55,9 +54,6 @@ GROUPS = {
     "placement_sched.cli.aggregate": {"aggregate": "check host aggregates"},
     "placement_sched.extensions.nova_plugins.plugin_command": {
         "plugin": "check filters and weighers of other packages"
-    },
-    "placement_sched.extensions.fleet.fleet_command": {
-        "fleet": "describe a whole cloud in a readable file"
     },
     "placement_sched.cli.placement": {
         "placement": "synchronise, audit and heal placement, as nova-manage placement does"
@@ -90,6 +86,15 @@ BROKEN_PIPE = 141  # 128 + SIGPIPE
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: Extra of this package that installs an optional module, by module.
 _EXTRAS = {"granian": "server"}
+
+
+def list_groups() -> list[tuple[str, str, Mapping[str, str]]]:
+    """Return modules of commands with their extension ("": core) and summaries."""
+    groups: list[tuple[str, str, Mapping[str, str]]]
+    groups = [("", module, summaries) for module, summaries in GROUPS.items()]
+    for name, extension in find_extensions().items():
+        groups += [(name, module, summaries) for module, summaries in extension.commands.items()]
+    return groups
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -193,10 +198,12 @@ def make_parser(argv: Sequence[str], *, with_all_commands: bool = False) -> Pars
     parser.set_defaults(failure=1, wrong_input=None, no_host=None, run=partial(_print_help, parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     command_name = next((word for word in argv if not word.startswith("-")), None)
-    for module, summaries in GROUPS.items():
+    for extension, module, summaries in list_groups():
         if with_all_commands or command_name in summaries:
             try:
                 import_module(module).register(commands)
+                for name in summaries:
+                    commands.choices[name].set_defaults(extension=extension)
                 continue
             except ModuleNotFoundError as missing:
                 if not with_all_commands or missing.name not in _EXTRAS:

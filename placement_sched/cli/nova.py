@@ -23,6 +23,7 @@ from placement_sched.cli.database import (
     check_file_exists,
     describe_database,
     hide_password,
+    read_command_settings,
     read_configuration,
 )
 from placement_sched.cli.output import format_count, print_result, show_progress, show_waiting
@@ -48,7 +49,6 @@ from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.checks import Mismatch, check_cloud
 from placement_sched.operations.config_check import log_warnings
 from placement_sched.operations.prepare import Preparation, check_schema_revision
-from placement_sched.scheduler.plugins import read_settings
 from placement_sched.schemas import formats
 from placement_sched.store import decisions
 
@@ -83,7 +83,7 @@ def follow_nova(
     :class:`NotAdopted` if OpenStack placement's database is not adopted yet, and
     :class:`Unavailable` if a database does not answer, has another schema or does not exist.
     """
-    settings = read_settings(arguments.config_file)
+    settings = read_command_settings(arguments)
     check_databases_set(settings)
     with Database(settings) as database:
         if must_exist:

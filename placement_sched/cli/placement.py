@@ -26,7 +26,11 @@ from placement_sched.cli.arguments import (
     parse_positive_number,
     parse_uuid,
 )
-from placement_sched.cli.database import check_file_exists, read_configuration
+from placement_sched.cli.database import (
+    check_file_exists,
+    read_command_settings,
+    read_configuration,
+)
 from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.cli.output import format_count, print_result, show_progress, show_waiting
 from placement_sched.clients.placement import RemotePlacement, open_trait_file, read_remote_hosts
@@ -59,7 +63,6 @@ from placement_sched.operations.repair import (
     UnverifiedReason,
     can_records_be_outdated,
 )
-from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.store.checks import VerificationResult, Violation
 
@@ -240,7 +243,7 @@ def _synchronize(
         if state is not None and remote is None:
             raise Invalid("--state is only valid with a remote placement (--url, --os-cloud)")
         if compute is None or remote is None:
-            database = stack.enter_context(Database(read_settings(arguments.config_file)))
+            database = stack.enter_context(Database(read_command_settings(arguments)))
             check_file_exists(database, "--url, --compute-url and --os-cloud use services")
         read_hosts = (
             partial(read_remote_hosts, compute) if compute else partial(read_local_hosts, database)

@@ -10,16 +10,15 @@ import resource
 import socket
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
 
+from placement_sched.cli.database import read_command_settings
 from placement_sched.config import logs
 from placement_sched.config.conf import CONF
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Error
-from placement_sched.scheduler.plugins import read_settings
 
 #: Maximum number of concurrent connections of a worker. Others wait to be accepted.
 CONNECTIONS = 1024
@@ -61,12 +60,9 @@ def _choose_metavar(option: cfg.Opt) -> str:
 
 
 def read_service_settings(arguments: argparse.Namespace) -> Settings:
-    """Apply a service's log options, and read its configuration.
-
-    Paths become absolute, so that a reload reads the same files in any working directory.
-    """
+    """Apply a service's log options, and read its configuration."""
     apply_log_options(arguments)
-    return read_settings([str(Path(name).resolve()) for name in arguments.config_file])
+    return read_command_settings(arguments)
 
 
 def apply_log_options(arguments: argparse.Namespace) -> None:

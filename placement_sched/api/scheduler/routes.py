@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduler API: conventions, root and OpenAPI documents, and routes."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
+from itertools import chain
 from typing import cast
 
 from flask import current_app
@@ -22,8 +24,8 @@ from placement_sched.api.scheduler import (
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version, Versioning
 from placement_sched.errors import Error
-from placement_sched.extensions.what_if.routes import capacity
 from placement_sched.model.document import Json
+from placement_sched.model.extension import load_hooks
 from placement_sched.schemas.node_report import SENT_REPORT
 from placement_sched.schemas.parts import NAME, UUID, build_list_schema
 from placement_sched.schemas.request_spec import REQUEST_SPEC
@@ -52,17 +54,8 @@ ERRORS = Schemas(
         "required": ["errors"],
     }
 )
-#: Resources below ``/v1/``.
-_COLLECTIONS = ("compute_nodes", "decisions", "hosts", "instances", "plan_runs", "policies")
-_SUMMARIES = ("overview", "decision_counts", "aggregate_check")
-_OPERATIONS = (
-    "select_destinations",
-    "explain",
-    "plan",
-    "rebalance",
-    "capacity",
-    "failover_capacity",
-)
+#: A path of the API with a single name below ``/v1/``.
+_RESOURCE = re.compile(r"/v1/(\w+)")
 _root_blueprint = Blueprint("root", __name__)
 _PLACEMENT_PREFIX = "placement."
 #: Default error codes of this API by status.
@@ -90,10 +83,12 @@ SCHEDULER_CODES: Mapping[str, str] = {
 @openapi_blueprint.get("/v1/openapi.json", public=True, response=OPENAPI_RESPONSE)
 def show_document(call: ApiCall) -> ApiResponse:
     """Show the OpenAPI document of this API."""
-    api = cast("Api", current_app.blueprints["scheduler"])
-    return ApiResponse(
-        body=openapi.build_document(describe_openapi(api.routes), call.version, call.base or "/")
-    )
+    description = describe_openapi(_get_api().routes)
+    return ApiResponse(body=openapi.build_document(description, call.version, call.base or "/"))
+
+
+def _get_api() -> Api:
+    return cast("Api", current_app.blueprints["scheduler"])
 
 
 def describe_openapi(routes: tuple[Route, ...]) -> openapi.Description:
@@ -130,7 +125,9 @@ def index(call: ApiCall) -> ApiResponse:
 @_root_blueprint.get("/v1/", policy="scheduler:root:show", response=responses.ROOT)
 def show(call: ApiCall) -> ApiResponse:
     """List the resources and their addresses."""
-    links = {name: f"{call.base}/v1/{name}" for name in (*_COLLECTIONS, *_SUMMARIES, *_OPERATIONS)}
+    paths = {route.path for route in _get_api().routes}
+    names = sorted(match[1] for match in map(_RESOURCE.fullmatch, paths) if match)
+    links = {name: f"{call.base}/v1/{name}" for name in names}
     return ApiResponse(body={"id": "v1", "status": "CURRENT", "resources": links})
 
 
@@ -154,20 +151,22 @@ class SchedulerConventions(PlacementConventions):
         )  # even if the client does not accept JSON
 
 
-API = Api(
-    "scheduler",
-    SchedulerConventions(),
-    (
+def build_api(disabled_extensions: Collection[str] = ()) -> Api:
+    """Build the API with the routes of the extensions that are not disabled."""
+    blueprints = (
         _root_blueprint,
-        capacity.blueprint,
         compute_nodes.blueprint,
         decisions.blueprint,
-        capacity.failover_blueprint,
         hosts.blueprint,
         instances.blueprint,
         openapi_blueprint,
         scheduling.plan_blueprint,
         scheduling.runs_blueprint,
         scheduling.select_blueprint,
-    ),
-)
+        *chain.from_iterable(load_hooks("blueprints", disabled_extensions)),
+    )
+    return Api("scheduler", SchedulerConventions(), blueprints)
+
+
+#: The API with the routes of all installed extensions.
+API = build_api()

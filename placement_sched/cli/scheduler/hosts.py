@@ -40,6 +40,7 @@ from placement_sched.extensions.what_if.cli.execution import (
 )
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.document import Json
+from placement_sched.model.extension import load_subcommands
 from placement_sched.model.names import shorten_names, suggest_name
 from placement_sched.model.plan_run import DRAIN
 from placement_sched.scheduler.host_views import STATES
@@ -74,6 +75,8 @@ def register(commands: Commands) -> None:
     parser = add_command(group, "show", summary, run_show).add_examples("cn1")
     parser.add_argument("host", metavar="HOST", help="name of the host")
     add_common_arguments(parser)
+    for module in load_subcommands("host"):
+        module.register(group)
     summary = "show the moves that empty a host for maintenance, or disable and empty it"
     parser = add_command(group, "drain", summary, run_drain)
     parser.add_examples("cn1", "cn1 --execute --reason 'replacing a DIMM'")

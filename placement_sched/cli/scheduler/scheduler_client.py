@@ -23,7 +23,7 @@ from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
 from placement_sched.cli.arguments import EmbeddedParser, add_output, parse_seconds
-from placement_sched.cli.database import check_file_exists, hide_password
+from placement_sched.cli.database import check_file_exists, hide_password, read_command_settings
 from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.clients.session import (
     RemoteService,
@@ -37,7 +37,6 @@ from placement_sched.extensions.what_if.routes import capacity
 from placement_sched.model.document import Json
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.host_views import show_host
-from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.policy_views import list_policies, show_policy
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import flavors, host_aggregates, server_groups
@@ -278,7 +277,7 @@ def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
             yield SchedulerClient(adapter, arguments.timeout)
         return
     # For a single request, filling the provider cache would take longer than the search.
-    services = make_services(read_settings(arguments.config_file), caches=ProcessCaches())
+    services = make_services(read_command_settings(arguments), caches=ProcessCaches())
     try:
         check_file_exists(services.database, "query a server with --url or --os-cloud")
         services.ready()

@@ -8,6 +8,7 @@ Otherwise it is the request in the record of the instance.
 import argparse
 from contextlib import closing
 
+from placement_sched.cli.database import read_command_settings
 from placement_sched.cli.scheduler.scheduler_client import DirectScheduler, SchedulerApi
 from placement_sched.config.settings import is_explicit
 from placement_sched.errors import NotFound
@@ -21,7 +22,6 @@ from placement_sched.model.instance_request import (
 from placement_sched.model.names import join_words
 from placement_sched.nova.databases import get_api_database
 from placement_sched.nova.databases.requests import map_request_specs, read_request_spec
-from placement_sched.scheduler.plugins import read_settings
 
 #: Keys of a request spec that describe the whole call, or an earlier attempt.
 _DROPPED = ("num_instances", "limits", "retry", "security_groups")
@@ -57,7 +57,7 @@ def read_server_request(
 
 
 def _read_nova_spec(arguments: argparse.Namespace, uuid: str) -> str | None:
-    settings = read_settings(arguments.config_file)
+    settings = read_command_settings(arguments)
     if not is_explicit(settings.conf, "api_database", "connection"):
         return None
     with closing(get_api_database(settings)) as database, database.read() as connection:

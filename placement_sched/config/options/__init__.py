@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Core options by group, for registration, samples and documentation.
+"""Options of the core and of extensions by group, for registration, samples and documentation.
 
 The modules of filters, weighers and request filters define their own options, which
 ``placement_sched.scheduler.plugins`` adds. An option is ``mutable`` if a change takes effect
@@ -12,8 +12,20 @@ from types import MappingProxyType
 from oslo_config import cfg
 
 from placement_sched.config.options import api, compute, placement, scheduler, services
+from placement_sched.model.extension import load_hooks
 
-GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = MappingProxyType(
+
+def _with_options_of_extensions(
+    core: Mapping[str, tuple[cfg.Opt, ...]],
+) -> Mapping[str, tuple[cfg.Opt, ...]]:
+    groups = dict(core)
+    for options in load_hooks("options"):
+        for group, members in options.items():
+            groups[group] = (*groups.get(group, ()), *members)
+    return MappingProxyType(groups)
+
+
+GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = _with_options_of_extensions(
     {
         "DEFAULT": compute.DEFAULT,
         "api": api.API,

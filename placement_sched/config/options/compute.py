@@ -18,6 +18,9 @@ RATIOS = frozenset(
 )
 
 DEFAULT = with_help(
+    cfg.ListOpt("disabled_extensions", default=[]),
+    "Names of installed extensions that are left out. Their routes answer 404, their commands end "
+    "with an error, and the console hides their pages.",
     cfg.StrOpt("host", default=gethostname(), sample_default="<name of this machine>"),
     "Name of the host that this service runs on, used as the publisher of notifications.",
     cfg.FloatOpt("cpu_allocation_ratio", min=0.0, mutable=True),

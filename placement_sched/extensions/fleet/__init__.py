@@ -1,2 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sample clouds and fleet files."""
+"""Fleet files, which describe a whole cloud, and a sample cloud."""
+
+from placement_sched.model.extension import Extension
+
+EXTENSION = Extension(
+    commands={
+        "placement_sched.extensions.fleet.demo_command": {
+            "demo": "place requests on a sample cloud of 300 hosts (needs no configuration)"
+        },
+        "placement_sched.extensions.fleet.fleet_command": {
+            "fleet": "describe a whole cloud in a readable file"
+        },
+    }
+)

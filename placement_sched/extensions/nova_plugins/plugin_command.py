@@ -7,6 +7,7 @@ from operator import itemgetter
 
 from placement_sched.app import provide_placement
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_output
+from placement_sched.cli.database import read_command_settings
 from placement_sched.cli.output import Column, Output, print_output, print_result
 from placement_sched.errors import ConfigurationError
 from placement_sched.extensions.nova_plugins.plugin_check import (
@@ -22,7 +23,7 @@ from placement_sched.extensions.nova_plugins.plugin_check import (
     try_files,
 )
 from placement_sched.scheduler.plugin import get_class_path
-from placement_sched.scheduler.plugins import get_plugins, read_settings
+from placement_sched.scheduler.plugins import get_plugins
 
 
 def register(commands: Commands) -> None:
@@ -47,7 +48,7 @@ def register(commands: Commands) -> None:
 
 def run_check(arguments: argparse.Namespace) -> int:
     """Print a line per finding, and return 1 if there is a problem."""
-    settings = read_settings(arguments.config_file)
+    settings = read_command_settings(arguments)
     left_out = find_left_out(arguments.targets)
     findings = dict.fromkeys(left_out)
     kinds: dict[type, None] = {}
@@ -90,7 +91,7 @@ def _list_lines(findings: Iterable[Finding]) -> list[str]:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print the enabled plugins in running order."""
-    plugins = get_plugins(read_settings(arguments.config_file))
+    plugins = get_plugins(read_command_settings(arguments))
     rows = [
         {
             "kind": kind,

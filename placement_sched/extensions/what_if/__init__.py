@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacity, failover capacity, plans and rebalancing."""
+
+from placement_sched.model.extension import Extension
+
+EXTENSION = Extension(blueprints="placement_sched.extensions.what_if.routes.capacity:BLUEPRINTS")

@@ -114,3 +114,6 @@ def report_failover(scheduler: Scheduler, body: Json) -> Json:
         seconds=scheduler.live.get_settings().scheduler.failover_budget,
     )
     return {**report_failover_capacity(scheduler, query), "age": 0.0}
+
+
+BLUEPRINTS = (blueprint, failover_blueprint)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Extensions: packages that add commands, routes, options and tasks to the core.
+
+An extension is found through an entry point in the group ``placement_sched.extensions``, whose name
+is the name of the extension and whose value is an :class:`Extension`. The core imports no
+extension: it calls the hooks of the installed extensions. A hook that no extension fills does
+nothing.
+"""
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any
+
+LOG = logging.getLogger(__name__)
+ENTRY_POINT_GROUP = "placement_sched.extensions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """The parts of an extension, each with the hook of the core that uses it.
+
+    Apart from the commands, a hook is the path of an object, ``package.module:name``. The module is
+    imported when the core first calls the hook, so that a command imports only what it uses.
+
+    * ``commands``: modules of commands, with the summaries of the commands, as
+      :data:`placement_sched.cli.main.GROUPS`.
+    * ``subcommands``: modules of further commands by the core's group of commands, such as
+      ``host``. ``register(group)`` adds them.
+    * ``options``: a mapping of group to options of oslo.config.
+    * ``config_check``: ``check(settings)`` returns the problems that ``config validate`` reports.
+    * ``blueprints``: :class:`placement_sched.api.routing.Blueprint` objects of the Scheduler API.
+    * ``policy_rules``: the API policy rules of these blueprints.
+    * ``install``: ``install(application, services)`` adds to the Flask application.
+    * ``periodic_tasks``: ``build(scheduler)`` returns tasks of a server
+      (:class:`placement_sched.operations.periodic.PeriodicTask`).
+    * ``gauges``: ``build(scheduler, outside)`` returns Prometheus collectors. ``outside(read)``
+      wraps a function for use outside of requests.
+    """
+
+    commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    subcommands: Mapping[str, str] = field(default_factory=dict)
+    options: str = ""
+    config_check: str = ""
+    blueprints: str = ""
+    policy_rules: str = ""
+    install: str = ""
+    periodic_tasks: str = ""
+    gauges: str = ""
+
+
+@cache
+def find_extensions() -> Mapping[str, Extension]:
+    """Return the installed extensions by name, sorted.
+
+    An extension whose package is absent is skipped.
+    """
+    extensions: dict[str, Extension] = {}
+    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
+        try:
+            extensions[point.name] = point.load()
+        except ModuleNotFoundError as missing:
+            # A missing dependency of the extension is an error.
+            if missing.name is None or not f"{point.module}.".startswith(f"{missing.name}."):
+                raise
+            LOG.info("the extension %s is not installed: no module %s", point.name, missing.name)
+    return extensions
+
+
+def load_hooks(hook: str, disabled: Collection[str] = ()) -> list[Any]:
+    """Return the objects of a hook, one per extension that has the hook.
+
+    ``disabled`` are names of extensions to leave out (``[DEFAULT] disabled_extensions``).
+    """
+    return [
+        load_object(path)
+        for name, extension in find_extensions().items()
+        if name not in disabled and (path := getattr(extension, hook))
+    ]
+
+
+def load_subcommands(group: str) -> list[ModuleType]:
+    """Import the modules that add commands to a group of the core."""
+    extensions = find_extensions().values()
+    paths = [each.subcommands[group] for each in extensions if group in each.subcommands]
+    return [import_module(path) for path in paths]
+
+
+def load_object(path: str) -> Any:
+    """Import the object at a path, ``package.module:name``."""
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)
