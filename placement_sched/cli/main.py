@@ -58,10 +58,7 @@ GROUPS = {
     "placement_sched.cli.placement": {
         "placement": "synchronise, audit and heal placement, as nova-manage placement does"
     },
-    "placement_sched.cli.nova": {
-        "nova": "read nova's databases, and take over its cloud",
-        "nova-shadow": "evaluate nova's requests alongside nova-scheduler, without claims",
-    },
+    "placement_sched.cli.nova": {"nova": "read nova's databases, and take over its cloud"},
     "placement_sched.cli.status": {"status": "check upgrade readiness"},
     "placement_sched.cli.config": {"config": "show all options and validate a configuration"},
     "placement_sched.cli.completion": {
@@ -89,7 +86,7 @@ _EXTRAS = {"granian": "server"}
 
 
 def list_groups() -> list[tuple[str, str, Mapping[str, str]]]:
-    """Return modules of commands with their extension ("": core) and summaries."""
+    """Return extension ("": core), module and summaries of all commands."""
     groups: list[tuple[str, str, Mapping[str, str]]]
     groups = [("", module, summaries) for module, summaries in GROUPS.items()]
     for name, extension in find_extensions().items():

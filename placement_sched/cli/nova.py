@@ -1,43 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova`` and ``nova-shadow``: use of nova's databases and requests.
+"""``nova``: use of nova's databases.
 
 ``nova adopt`` records the cloud of an existing nova, and reports mismatches. ``nova sync`` updates
-these records from nova's databases, or compares them. ``nova-shadow`` evaluates nova's requests
-alongside nova-scheduler, without claims. ``nova-shadow report`` shows how often nova and this
-service choose the same host, and the reasons for other choices.
+these records from nova's databases, or compares them.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from datetime import datetime
 from enum import IntEnum
-from functools import partial
 
-from placement_sched.app import provide_placement
-from placement_sched.cli.arguments import Commands, add_command, add_files, add_format, add_group
-from placement_sched.cli.database import (
-    check_database_adopted,
-    check_file_exists,
-    describe_database,
-    hide_password,
-    read_command_settings,
-    read_configuration,
-)
+from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
+from placement_sched.cli.database import check_file_exists, hide_password, read_command_settings
 from placement_sched.cli.output import format_count, print_result, show_progress, show_waiting
-from placement_sched.cli.service import add_log_options, read_service_settings, start_log
 from placement_sched.clients.session import silence_library_logs
-from placement_sched.config import CONF, logs
 from placement_sched.config.settings import Settings
-from placement_sched.config.sources import format_file_list
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
-from placement_sched.extensions.shadow import service
-from placement_sched.extensions.shadow.comparison import build_report, format_report
-from placement_sched.extensions.shadow.tap import NovaBus
-from placement_sched.model.clock import parse_time, utcnow
+from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.nova.databases import (
     NovaDatabaseUnavailable,
@@ -47,19 +28,12 @@ from placement_sched.nova.databases import (
 from placement_sched.nova.sync import SyncReport
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.checks import Mismatch, check_cloud
-from placement_sched.operations.config_check import log_warnings
 from placement_sched.operations.prepare import Preparation, check_schema_revision
-from placement_sched.schemas import formats
-from placement_sched.store import decisions
 
 _HEADINGS = ("", "read", "new", "changed", "gone")
 _SIGNS = {"new": "+", "changed": "~", "gone": "-"}
 #: Maximum number of printed names of a kind. --format json has all names.
 _MAX_NAMES = 10
-_SHADOW_EPILOG = """\
-nova.conf is used unchanged: [DEFAULT] transport_url, [api_database] and [database] connection,
-[scheduler], [filter_scheduler]. [placement_database] connection, the database of the cloud's
-placement, may be in a second file. The report command shows the results."""
 
 
 def register(commands: Commands) -> None:
@@ -67,7 +41,6 @@ def register(commands: Commands) -> None:
     group = add_group(commands, "nova", "read nova's databases, and take over its cloud")
     _add_adopt(group)
     _add_sync(group)
-    _add_shadow(commands)
 
 
 @contextmanager
@@ -287,64 +260,3 @@ def _sync_lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[st
     else:
         result = f"{number} brought up to date" if number else "was up to date"
         yield f"{place}: {result} in {findings.seconds:.1f} s"
-
-
-def _add_shadow(commands: Commands) -> None:
-    summary = "evaluate nova's requests alongside nova-scheduler, without claims"
-    parser = add_command(
-        commands, "nova-shadow", summary, _run_shadow, epilog=_SHADOW_EPILOG, with_nova_conf=True
-    )
-    add_log_options(parser)
-    parser.add_examples("--config-file /etc/nova/nova.conf --config-file placement_sched.conf")
-    _add_report(parser.add_subparsers(title="commands", metavar="COMMAND"))
-
-
-def _run_shadow(arguments: argparse.Namespace) -> int:
-    """Run until SIGTERM or SIGINT, and return 0 after a clean stop."""
-    settings = read_service_settings(arguments)
-    transport = service.check(settings)
-    start_log("nova-shadow")
-    check_database_adopted(settings)
-    log_warnings(settings)
-    print_line = partial(_print_start_line, settings, transport)
-    service.serve(settings, transport, print_line, provide_placement)
-    return 0
-
-
-def _print_start_line(settings: Settings, transport: NovaBus, queue: str) -> None:
-    brokers = ", ".join(map(str, transport.brokers))
-    sys.stdout.write(
-        f"placement-sched nova-shadow reads queue {queue} of {brokers}, database "
-        f"{describe_database(settings)}{format_file_list(settings.conf)}"
-        f"{logs.format_destination(CONF)}\n"
-    )
-    sys.stdout.flush()
-
-
-def _add_report(group: Commands) -> None:
-    summary = "show how often nova and this service agree, and explain each disagreement"
-    parser = add_command(group, "report", summary, _run_report, with_nova_conf=None)
-    parser.add_examples("--since 24h")
-    parser.set_defaults(with_nova_conf=True)
-    add_files(parser, with_nova_conf=True, of_parent=True)
-    parser.add_argument(
-        "--since",
-        help="only requests since this time (2026-01-31T12:00:00Z), or in this period before now "
-        "(30m, 24h, 7d)",
-    )
-    add_format(parser)
-
-
-def _run_report(arguments: argparse.Namespace) -> int:
-    since = None if arguments.since is None else _read_since(arguments.since)
-    with (
-        read_configuration(arguments, must_exist=True) as (_, database),
-        database.read() as connection,
-    ):
-        report = build_report(decisions.list_shadow_results_since(connection, since), since)
-    print_result(arguments, report, format_report(report))
-    return 0
-
-
-def _read_since(text: str) -> datetime:
-    return formats.read(formats.parse_datetime, parse_time(text, utcnow(), "--since"), "--since")

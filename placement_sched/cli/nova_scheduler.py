@@ -20,8 +20,8 @@ from placement_sched.config import CONF, logs
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import format_file_list
 from placement_sched.errors import ConfigurationError
-from placement_sched.extensions.shadow.tap import read_transport
 from placement_sched.nova import messaging, service
+from placement_sched.nova.message_bus import read_transport
 from placement_sched.nova.messaging import Context
 from placement_sched.nova.monitoring import Monitor, WaitingRequests, find_queue_length
 from placement_sched.operations.config_check import log_warnings

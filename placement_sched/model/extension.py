@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extensions: packages that add commands, routes, options and tasks to the core.
+"""Extensions, which add commands, routes, options and tasks to the core.
 
 An extension is found through an entry point in the group ``placement_sched.extensions``, whose name
 is the name of the extension and whose value is an :class:`Extension`. The core imports no
@@ -25,7 +25,7 @@ class Extension:
     """The parts of an extension, each with the hook of the core that uses it.
 
     Apart from the commands, a hook is the path of an object, ``package.module:name``. The module is
-    imported when the core first calls the hook, so that a command imports only what it uses.
+    imported when the core first calls the hook, so that a command imports few modules.
 
     * ``commands``: modules of commands, with the summaries of the commands, as
       :data:`placement_sched.cli.main.GROUPS`.
@@ -72,7 +72,7 @@ def find_extensions() -> Mapping[str, Extension]:
 
 
 def load_hooks(hook: str, disabled: Collection[str] = ()) -> list[Any]:
-    """Return the objects of a hook, one per extension that has the hook.
+    """Return the objects that extensions provide for a hook.
 
     ``disabled`` are names of extensions to leave out (``[DEFAULT] disabled_extensions``).
     """

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integration with an existing nova: RPC API, database sync, shadow mode."""
+"""Integration with an existing nova: RPC API and database sync."""

@@ -25,7 +25,7 @@ from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
 
 from placement_sched.errors import ConfigurationError, Error, format_one_line
-from placement_sched.extensions.shadow.tap import Broker, NovaBus
+from placement_sched.nova.message_bus import Broker, NovaBus
 from placement_sched.nova.rpc import TOPIC
 from placement_sched.operations.periodic import PeriodicTask
 

@@ -5,7 +5,7 @@ A notice announces to webhooks that a request without a host would fit now. A sh
 the choices of nova and of this service for an instance.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +16,6 @@ from sqlalchemy import (
     Connection,
     Row,
     Select,
-    bindparam,
     case,
     delete,
     exists,
@@ -25,7 +24,6 @@ from sqlalchemy import (
     insert,
     select,
     union,
-    update,
 )
 
 from placement_sched.db import sql
@@ -52,32 +50,8 @@ from placement_sched.model.decision import (
     RecordedFunnel,
 )
 from placement_sched.model.document import to_storable
-from placement_sched.model.shadow_result import FAILED, PENDING, ShadowResult
+from placement_sched.model.shadow_result import FAILED
 
-_SHADOW_COLUMNS = shadow_results.c
-_SHADOW_RESULTS = select(
-    shadow_results, decisions.c.request_id, decisions.c.global_request_id, decisions.c.flavor
-).outerjoin(decisions, decisions.c.uuid == _SHADOW_COLUMNS.decision_uuid)
-#: The column of each attribute that is stored unchanged.
-_SHADOW_FIELDS = {
-    "decision": "decision_uuid",
-    "instance": "instance_uuid",
-    **{name: name for name in ("position", "verdict", "our_host", "nova_host")},
-}
-#: The parameters have other names than the columns, as SQLAlchemy requires.
-_UPDATE_VERDICT = (
-    update(shadow_results)
-    .where(
-        _SHADOW_COLUMNS.decision_uuid == bindparam("of_decision"),
-        _SHADOW_COLUMNS.position == bindparam("at_position"),
-    )
-    .values(
-        verdict=bindparam("new_verdict"),
-        nova_host=bindparam("new_host"),
-        detail=bindparam("new_detail"),
-        updated_at=bindparam("now"),
-    )
-)
 _COLUMNS = decisions.c
 _PLACES = decision_places.c
 _PLACE = insert(decision_places)
@@ -97,73 +71,6 @@ _EQUAL = (
 #: Parts of a time to group by, coarsest first.
 _TIME_PARTS = ("year", "month", "day", "hour", "minute")
 _NOTICES = decision_notices.c
-
-
-def record_shadow_results(
-    connection: Connection, results: Iterable[ShadowResult], now: datetime
-) -> None:
-    """Record new shadow results."""
-    rows = [
-        {column: getattr(result, name) for name, column in _SHADOW_FIELDS.items()}
-        | {"detail": to_storable(result.detail), "created_at": now}
-        for result in results
-    ]
-    sql.insert_rows(connection, shadow_results, rows)
-
-
-def record_shadow_verdicts(
-    connection: Connection, results: Sequence[ShadowResult], now: datetime
-) -> None:
-    """Update verdict, nova's host and detail of recorded shadow results."""
-    rows = [
-        {
-            "of_decision": result.decision,
-            "at_position": result.position,
-            "new_verdict": result.verdict,
-            "new_host": result.nova_host,
-            "new_detail": to_storable(result.detail),
-            "now": now,
-        }
-        for result in results
-    ]
-    if rows:
-        connection.execute(_UPDATE_VERDICT, rows)
-
-
-def list_pending_shadow_results(connection: Connection) -> tuple[ShadowResult, ...]:
-    """Return the shadow results without a verdict, oldest first."""
-    return _list_shadow_results(connection, _SHADOW_COLUMNS.verdict == PENDING)
-
-
-def list_shadow_results(connection: Connection, uuid: str) -> tuple[ShadowResult, ...]:
-    """Return the shadow results of a decision, sorted by position."""
-    return _list_shadow_results(connection, _SHADOW_COLUMNS.decision_uuid == uuid)
-
-
-def list_shadow_results_since(
-    connection: Connection, moment: datetime | None
-) -> tuple[ShadowResult, ...]:
-    """Return shadow results recorded since a time (None: all), oldest first."""
-    conditions = () if moment is None else (_SHADOW_COLUMNS.created_at >= moment,)
-    return _list_shadow_results(connection, *conditions)
-
-
-def _list_shadow_results(
-    connection: Connection, *conditions: sql.Condition
-) -> tuple[ShadowResult, ...]:
-    order = (_SHADOW_COLUMNS.created_at, _SHADOW_COLUMNS.decision_uuid, _SHADOW_COLUMNS.position)
-    rows = connection.execute(_SHADOW_RESULTS.where(*conditions).order_by(*order))
-    return tuple(map(_build_shadow_result, rows))
-
-
-def _build_shadow_result(row: Row[Any]) -> ShadowResult:
-    return ShadowResult(
-        **{name: getattr(row, column) for name, column in _SHADOW_FIELDS.items()},
-        detail=orjson.loads(row.detail) if row.detail else {},
-        request_ids=RequestIds(row.request_id, row.global_request_id),
-        flavor=row.flavor,
-        created_at=row.created_at,
-    )
 
 
 def record(connection: Connection, decision: Decision, now: datetime) -> None:
@@ -356,7 +263,7 @@ def purge(
     for table in (decision_places, shadow_results, decision_notices):
         sql.change_in_batches(connection, delete(table), table.c.decision_uuid, oldest)
     if filters is None:
-        is_failed = (_SHADOW_COLUMNS.verdict == FAILED, _SHADOW_COLUMNS.created_at < before)
+        is_failed = (shadow_results.c.verdict == FAILED, shadow_results.c.created_at < before)
         connection.execute(delete(shadow_results).where(*is_failed))
     return len(oldest)
 

@@ -4,11 +4,13 @@
 import json
 import sys
 from importlib import import_module
+from importlib.metadata import entry_points
 
 import pytest
 
 from placement_sched.cli.arguments import Parser
-from placement_sched.cli.main import GROUPS
+from placement_sched.cli.main import list_groups
+from placement_sched.model.extension import ENTRY_POINT_GROUP
 from tests.support.commands import run_captured
 from tests.support.repository import PACKAGE, ROOT, read_importers
 from tests.support.servers import build_environment
@@ -28,6 +30,8 @@ for arguments in json.loads(sys.argv[1]):
 print()
 print(json.dumps(sorted(sys.modules)))
 """
+#: The modules of commands of the core and of extensions, with the summaries of their commands.
+GROUPS = {module: summaries for _, module, summaries in list_groups()}
 #: The modules of this package that are imported before the command is parsed.
 COMMON_MODULES = {
     "placement_sched",
@@ -35,6 +39,10 @@ COMMON_MODULES = {
     "placement_sched.cli.arguments",
     "placement_sched.cli.main",
     "placement_sched.errors",
+    "placement_sched.extensions",
+    "placement_sched.model",
+    "placement_sched.model.extension",
+    *(point.module for point in entry_points(group=ENTRY_POINT_GROUP)),
 }
 
 
@@ -84,12 +92,10 @@ def test_summary_in_the_help_of_a_command_equals_that_of_the_command_list(module
 
 
 def test_every_command_module_is_in_the_table_of_commands():
-    folder = PACKAGE / "cli"
-    texts = {
-        ".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(
-            ".__init__"
-        ): path.read_text()
-        for path in folder.rglob("*.py")
+    modules = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for folder in ("cli", "extensions")
+        for path in (PACKAGE / folder).rglob("*.py")
+        if "def register(commands" in path.read_text()
     }
-    with_commands = {name for name, text in texts.items() if "def register(commands" in text}
-    assert {f"placement_sched.cli.{name}" for name in with_commands} == GROUPS.keys()
+    assert modules == GROUPS.keys()

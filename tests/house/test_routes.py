@@ -8,7 +8,7 @@ import pytest
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.routing import Blueprint
 from tests.house.served_routes import ROUTES_BY_API, list_violating_routes
-from tests.support.repository import PACKAGE
+from tests.support.repository import PACKAGE, ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -69,6 +69,12 @@ def test_every_route_of_a_module_is_registered():
     for api, routes in ROUTES_BY_API.items():
         names = [f"placement_sched.api.{api}"]
         names += [f"{names[0]}.{path.stem}" for path in (PACKAGE / "api" / api).glob("[!_]*.py")]
+        if api == "scheduler":
+            names += [
+                ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                for path in (PACKAGE / "extensions").rglob("*.py")
+                if "Blueprint(" in path.read_text() and "console" not in path.parts
+            ]
         declared = {
             id(route)
             for name in names

@@ -9,7 +9,7 @@ import pytest
 from placement_sched.app import provide_placement
 from placement_sched.extensions.nova_plugins import report_client
 from placement_sched.extensions.shadow.service import Shadow
-from placement_sched.extensions.shadow.tap import read_transport
+from placement_sched.nova.message_bus import read_transport
 from placement_sched.nova.service import Hooks, SharedState, Worker
 from placement_sched.scheduler.live_settings import LiveSettings
 from tests.support.states import read_settings_text

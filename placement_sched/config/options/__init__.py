@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of the core and of extensions by group, for registration, samples and documentation.
+"""Options of the core and of extensions, by group.
 
 The modules of filters, weighers and request filters define their own options, which
 ``placement_sched.scheduler.plugins`` adds. An option is ``mutable`` if a change takes effect

@@ -15,6 +15,7 @@ from oslo_log import log
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, Unavailable
 from placement_sched.explain.values import ExplanationView
+from placement_sched.extensions.shadow import store
 from placement_sched.extensions.shadow.comparison import (
     EvaluationRecord,
     HostName,
@@ -316,7 +317,7 @@ class Evaluator:
     def _record(self, decision: Decision, results: Sequence[ShadowResult], now: datetime) -> None:
         def write(connection: Connection) -> None:
             decisions.record(connection, decision, now)
-            decisions.record_shadow_results(connection, results, now)
+            store.record(connection, results, now)
 
         self.scheduler.database.write(write)
 
@@ -337,9 +338,7 @@ class Evaluator:
             )
             for position, instance in enumerate(call.instances or (str(uuid4()),))
         ]
-        self.scheduler.database.write(
-            partial(decisions.record_shadow_results, results=results, now=now)
-        )
+        self.scheduler.database.write(partial(store.record, results=results, now=now))
 
 
 def _map_passed_weights(run: SchedulingRun) -> dict[HostName, float]:

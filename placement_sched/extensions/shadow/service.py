@@ -26,6 +26,7 @@ from placement_sched.db.engine import build_database_url
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, Invalid, Unavailable
 from placement_sched.explain.values import ExplanationView
+from placement_sched.extensions.shadow import store
 from placement_sched.extensions.shadow.comparison import (
     Comparison,
     EvaluationRecord,
@@ -42,7 +43,7 @@ from placement_sched.extensions.shadow.evaluator import (
     map_allocated_hosts,
     read_call,
 )
-from placement_sched.extensions.shadow.tap import NovaBus, Tap, read_transport
+from placement_sched.extensions.shadow.tap import Tap
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.decision import SchedulingResult
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, ShadowResult
@@ -53,6 +54,7 @@ from placement_sched.nova.databases.placements import (
     NovaRecords,
     RecordKey,
 )
+from placement_sched.nova.message_bus import NovaBus, read_transport
 from placement_sched.nova.sync.follower import RETRY_INTERVAL, Follower, repeat_steps
 from placement_sched.operations.periodic import OldRowDeletion
 from placement_sched.operations.prepare import Preparation
@@ -203,7 +205,7 @@ class OutcomeTracker:
     def resume(self) -> None:
         """Continue to wait for requests that an earlier process has left open."""
         with self.database.read() as connection:
-            rows = decisions.list_pending_shadow_results(connection)
+            rows = store.list_pending(connection)
         by_decision: dict[str, list[ShadowResult]] = {}
         for row in rows:
             by_decision.setdefault(row.decision, []).append(row)
@@ -298,7 +300,7 @@ class OutcomeTracker:
             if self._waiting.get(entry.request.decision) is not entry:
                 return
         with self.database.read() as connection:
-            recorded = decisions.list_shadow_results(connection, entry.request.decision)
+            recorded = store.list_for_decision(connection, entry.request.decision)
         verdicts = self._judge_instances(entry, recorded)
         results = [
             replace(
@@ -310,9 +312,7 @@ class OutcomeTracker:
             )
             for result, judged in zip(recorded, verdicts, strict=True)
         ]
-        self.database.write(
-            partial(decisions.record_shadow_verdicts, results=results, now=self.clock())
-        )
+        self.database.write(partial(store.record_verdicts, results=results, now=self.clock()))
         with self._lock:
             self._waiting.pop(entry.request.decision, None)
         self._count(entry.request, results)

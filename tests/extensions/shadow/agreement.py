@@ -24,11 +24,11 @@ from uuid import uuid4
 from sqlalchemy import make_url, select
 
 from placement_sched.db.transaction import Connection, Database
+from placement_sched.extensions.shadow import store
 from placement_sched.extensions.shadow.comparison import build_report, format_report
 from placement_sched.model import shadow_result
 from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import Inventory
-from placement_sched.store import decisions
 from placement_sched.store.placement import (
     aggregates,
     allocations,
@@ -196,19 +196,19 @@ class ShadowCloud:
 
     def has_no_pending_results(self) -> bool:
         with self.database.read() as connection:
-            return not decisions.list_pending_shadow_results(connection)
+            return not store.list_pending(connection)
 
     def list_pending_results(self) -> list[Any]:
         with self.database.read() as connection:
-            return list(decisions.list_pending_shadow_results(connection))
+            return list(store.list_pending(connection))
 
     def read_report(self) -> dict[str, Any]:
         with self.database.read() as connection:
-            return build_report(decisions.list_shadow_results_since(connection, None))
+            return build_report(store.list_since(connection, None))
 
     def _is_evaluated(self, uuids: list[str]) -> bool:
         with self.database.read() as connection:
-            rows = decisions.list_shadow_results_since(connection, None)
+            rows = store.list_since(connection, None)
             return {row.instance for row in rows}.issuperset(uuids)
 
     def _record_in_cell0(self, uuid: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.extensions.shadow import service
+from placement_sched.extensions.shadow import service, store
 from placement_sched.extensions.shadow.evaluator import AwaitedRequest, Evaluator, read_call
 from placement_sched.extensions.shadow.service import OutcomeTracker
 from placement_sched.model.clock import utcnow
@@ -21,7 +21,6 @@ from placement_sched.nova.databases.placements import NovaRecords
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store import decisions
 from placement_sched.store.placement import allocations, inventories, resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.nova import conftest as nova_fixtures
@@ -118,7 +117,7 @@ class ShadowSetup:
 
     def list_results(self) -> list[ShadowResult]:
         with self.database.read() as connection:
-            return list(decisions.list_shadow_results_since(connection, None))
+            return list(store.list_since(connection, None))
 
     def record_nova_action(
         self, cell: Any, uuid: str, *events: tuple[str, str | None, str | None, str]

@@ -3,8 +3,8 @@
 
 import pytest
 
+from placement_sched.extensions.shadow import store
 from placement_sched.model import shadow_result
-from placement_sched.store import decisions
 from tests.extensions.shadow.agreement import compare_requests, run_shadow_cloud
 
 pytestmark = pytest.mark.system
@@ -17,7 +17,7 @@ def test_random_requests_are_placed_like_nova_scheduler(tmp_path):
     with run_shadow_cloud(tmp_path, hosts=20, seed=18) as stage:
         report = compare_requests(stage, REQUEST_COUNT)
         with stage.database.read() as connection:
-            results = list(decisions.list_shadow_results_since(connection, None))
+            results = list(store.list_since(connection, None))
     assert report["disagreements"] == []
     assert report["requests"] == REQUEST_COUNT
     # If nova claims before the shadow evaluates, which happens on a busy machine, the verdict is

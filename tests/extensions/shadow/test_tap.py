@@ -15,7 +15,8 @@ from kombu import Connection, Producer
 
 from placement_sched.errors import Unavailable
 from placement_sched.extensions.shadow import tap as tapping
-from placement_sched.extensions.shadow.tap import Tap, read_transport
+from placement_sched.extensions.shadow.tap import Tap
+from placement_sched.nova.message_bus import read_transport
 from tests.extensions.shadow.exchanges import BrokerProxy, count_messages, run_conductor_on_exchange
 
 pytestmark = pytest.mark.system

@@ -6,7 +6,7 @@ import ssl
 import pytest
 
 from placement_sched.errors import ConfigurationError
-from placement_sched.extensions.shadow.tap import read_transport
+from placement_sched.nova.message_bus import read_transport
 
 PASSWORD = "s3cret"  # noqa: S105 - of nothing
 
