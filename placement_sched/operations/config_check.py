@@ -23,8 +23,9 @@ from placement_sched.db.engine import build_database_url, parse_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock, utcnow
+from placement_sched.model.extension import find_extensions
 from placement_sched.model.hardware.pci_requests import list_alias_problems
-from placement_sched.model.names import find_nearest, format_suggestion
+from placement_sched.model.names import find_nearest, format_suggestion, suggest_name
 from placement_sched.notifications import create_notifier
 from placement_sched.scheduler.extra_specs import list_validators
 from placement_sched.scheduler.live_settings import with_options_file
@@ -299,7 +300,18 @@ def _list_checks(settings: Settings, clock: Clock) -> list[tuple[str, Callable[[
         ("", list_validators),
         ("neutron", partial(create_neutron_client, settings)),
         ("", partial(create_notifier, settings)),
+        ("", partial(_check_disabled_extensions, settings)),
     ]
+
+
+def _check_disabled_extensions(settings: Settings) -> None:
+    installed = list(find_extensions())
+    for name in settings.DEFAULT.disabled_extensions:
+        if name not in installed:
+            suggestion = suggest_name("extension", name, installed)
+            raise ConfigurationError(
+                f"[DEFAULT] disabled_extensions: no extension {name} is installed{suggestion}"
+            )
 
 
 def check_settings(settings: Settings) -> list[Problem]:
