@@ -127,7 +127,7 @@ class ProviderCache:
         changes = self._read_log(connection, position)
         if changes.lacks_rows:
             return False
-        if not (changes.needs_full_reload or changes.providers or changes.names):
+        if changes.is_empty:
             with self._lock:
                 if self._position is position:
                     self._position = changes.position
@@ -145,9 +145,17 @@ class ProviderCache:
                     providers=changes.providers | later.providers,
                     names=changes.names or later.names,
                 )
-            if self._position is not None and not changes.lacks_rows:
-                is_handed_over = self._reload_changed(connection, changes)
-            return self._position is not None and not changes.lacks_rows
+            if self._position is None or changes.lacks_rows:
+                return False
+            if _needs_full_load(changes):
+                reason = "the change log lacks rows that were read before, or all providers changed"
+                if not changes.needs_full_reload:
+                    reason = f"{len(changes.providers)} providers may have changed"
+                LOG.info("loading all providers: %s", reason)
+                is_handed_over = self._start_full_load(connection)
+            else:
+                self._load_changed(connection, changes)
+            return self._position is not None
         finally:
             if not is_handed_over:
                 self._load_lock.release()
@@ -206,9 +214,16 @@ class ProviderCache:
             if self._position is None:
                 return
             changes = self._log.read(connection, self._position)
-            if not changes.lacks_rows:
-                changes = changes.merge(self._log.read_late_rows(connection, changes.position))
-                self._reload(connection, changes)
+            if changes.lacks_rows:
+                return
+            changes = changes.merge(self._log.read_late_rows(connection, changes.position))
+            if _needs_full_load(changes):
+                with self._lock:
+                    self._position = None  # the next request starts to load all providers
+            elif changes.is_empty:
+                self._position = changes.position
+            else:
+                self._load_changed(connection, changes)
 
     def compare(self, connection: Connection) -> frozenset[int]:
         """Compare all providers with the database, and reload differences.
@@ -246,24 +261,6 @@ class ProviderCache:
                     columns.replace(differing, provider_state.read_providers(connection, differing))
                 self._report(self.figures)
             return differing
-
-    def _reload(self, connection: Connection, changes: Changes) -> None:
-        """Reload changed providers.
-
-        The caller holds the load lock.
-        """
-        if (
-            changes.needs_full_reload
-            or self._columns is None
-            or len(changes.providers) > MAX_CHANGED_PROVIDERS
-        ):
-            with self._lock:
-                self._position = None
-            self._load_if_logged(connection)
-        elif changes.providers or changes.names:
-            self._reload_changed(connection, changes)
-        else:
-            self._position = changes.position
 
     def _start_loading(self, connection: Connection) -> bool:
         if self._clock() < self._not_before or not self._load_lock.acquire(blocking=False):
@@ -303,7 +300,7 @@ class ProviderCache:
         with self._lock:
             self._position = None
         if self._open_connection is None:
-            self._load_if_logged(connection)
+            self._load_all(connection)
             return False
         Thread(
             target=self._run_load, args=(self._open_connection,), name=LOAD_THREAD, daemon=True
@@ -313,29 +310,16 @@ class ProviderCache:
     def _run_load(self, open_connection: Callable[[], AbstractContextManager[Connection]]) -> None:
         try:
             with open_connection() as connection:
-                self._load_if_logged(connection)
+                self._load_all(connection)
         except Exception as failure:
             LOG.debug("the provider cache failed", exc_info=True)
             self._disable(_describe_failure(failure))
         finally:
             self._load_lock.release()
 
-    def _load_if_logged(self, connection: Connection) -> None:
-        # Triggers that are missing may be the reason for the full reload.
-        if (reason := self._log.find_defect(connection)) is not None:
-            self._disable(reason)
-        else:
-            self._load_all(connection)
-
-    def _reload_changed(self, connection: Connection, changes: Changes) -> bool:
-        columns = self._columns
-        if (
-            columns is None
-            or changes.needs_full_reload
-            or len(changes.providers) > MAX_CHANGED_PROVIDERS
-        ):
-            LOG.info("loading all providers: %s", _describe_reload(changes))
-            return self._start_full_load(connection)
+    def _load_changed(self, connection: Connection, changes: Changes) -> None:
+        """Load the changed providers again. The caller holds the load lock."""
+        columns = self._get_columns()
         names = provider_state.read_names(connection) if changes.names else columns.names
         rows = provider_state.read_providers(connection, changes.providers)
         with self._lock_for_change():
@@ -344,9 +328,12 @@ class ProviderCache:
             columns.replace(changes.providers, rows)
         self._position = changes.position
         self._report_figures(columns, refreshes=self.figures.refreshes + 1)
-        return False
 
     def _load_all(self, connection: Connection) -> None:
+        # Triggers that are missing may be the reason for loading all providers.
+        if (reason := self._log.find_defect(connection)) is not None:
+            self._disable(reason)
+            return
         began = self._clock()
         position = self._log.begin(connection)
         columns = ProviderColumns(provider_state.read_names(connection))
@@ -414,7 +401,5 @@ def _describe_failure(failure: Exception) -> str:
     return f"{type(error).__name__}: {format_one_line(error)}"
 
 
-def _describe_reload(changes: Changes) -> str:
-    if changes.needs_full_reload:
-        return "the change log lacks rows that were read before, or all providers changed"
-    return f"{len(changes.providers)} providers may have changed"
+def _needs_full_load(changes: Changes) -> bool:
+    return changes.needs_full_reload or len(changes.providers) > MAX_CHANGED_PROVIDERS

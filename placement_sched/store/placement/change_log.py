@@ -109,6 +109,11 @@ class Changes:
     lacks_rows: bool = False
     has_late_rows: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing must be loaded again."""
+        return not (self.providers or self.names or self.needs_full_reload)
+
     def merge(self, late: "Changes") -> "Changes":
         """Return these changes combined with later changes.
 
