@@ -1,11 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Route of allocation candidates: ``GET /allocation_candidates``."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
-from operator import itemgetter
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 import orjson
 
@@ -24,8 +20,8 @@ from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
 from placement_sched.candidates.search import SummaryFields, find, prepare, render_summaries
-from placement_sched.db.sql import AT_ONCE, group_rows, split_batches
-from placement_sched.model.candidates_query import AllocationRequest, CandidatesQuery, Layout
+from placement_sched.db.sql import AT_ONCE, split_batches
+from placement_sched.model.candidates_query import AllocationRequest, CandidatesQuery
 from placement_sched.model.document import Json
 from placement_sched.model.names import LIKE_UUID
 from placement_sched.model.request_stats import get_request_stats
@@ -150,60 +146,28 @@ def _get_summary_fields(call: ApiCall, query: CandidatesQuery) -> SummaryFields:
     )
 
 
-_LAYOUT, _UUIDS = itemgetter(0), itemgetter(1)
-#: Placeholder of a provider in a template. No name or uuid contains these characters.
-_PLACEHOLDER = "<{}>"
-_PLACEHOLDERS = re.compile(r"<(\d+)>")
+def render(requests: Iterable[AllocationRequest], version: Version) -> bytes:
+    """Render allocation requests as JSON in the format of a microversion."""
+    batches = split_batches(_render_each(requests, version), AT_ONCE)
+    return b"[%b]" % b",".join([",".join(batch).encode() for batch in batches])
 
 
-def render(requests: Sequence[AllocationRequest], version: Version) -> bytes:
-    """Render allocation requests as JSON in the format of a microversion.
-
-    Requests with the same layout (amounts without providers) share a template, filled in with
-    their providers.
-    """
-    is_same = len(set(map(id, map(_LAYOUT, requests)))) == 1
-    rendered = _render_same(requests, version) if is_same else _render_mixed(requests, version)
-    joined = [",".join(batch).encode() for batch in split_batches(rendered, AT_ONCE)]
-    return b"[%b]" % b",".join(joined)
-
-
-def _render_mixed(requests: Sequence[AllocationRequest], version: Version) -> Sequence[str]:
-    layouts = map(id, map(_LAYOUT, requests))
-    by_layout: dict[int, list[int]] = group_rows(
-        (layout, index) for index, layout in enumerate(layouts)
-    )
-    rendered = [""] * len(requests)
-    for indices in by_layout.values():
-        for index, text in zip(
-            indices, _render_same([requests[index] for index in indices], version), strict=True
-        ):
-            rendered[index] = text
-    return rendered
+def _render_each(requests: Iterable[AllocationRequest], version: Version) -> Iterator[str]:
+    """Yield the JSON of each request, from a template for all of the same layout."""
+    templates: dict[int, Callable[..., str]] = {}
+    for layout, uuids, root_uuid in requests:
+        fill_in = templates.get(id(layout))
+        if fill_in is None:
+            # The uuid of provider 0 is <0> in the JSON, and {0} in the template. No name contains
+            # these characters.
+            placeholders = tuple(f"<{index}>" for index in range(len(uuids)))
+            document = _as_json(AllocationRequest(layout, placeholders, root_uuid), version)
+            text = orjson.dumps(document).decode().replace("{", "{{").replace("}", "}}")
+            fill_in = templates[id(layout)] = text.replace("<", "{").replace(">", "}").format
+        yield fill_in(*uuids)
 
 
-def _render_same(requests: Sequence[AllocationRequest], version: Version) -> Iterator[str]:
-    texts, indices = _build_template(requests[0].layout, version)
-    columns = list(zip(*map(_UUIDS, requests), strict=True))
-    pieces: list[Iterable[str]] = [repeat(texts[0])]
-    for index, text in zip(indices, texts[1:], strict=True):
-        pieces += columns[index], repeat(text)
-    return map("".join, zip(*pieces, strict=False))
-
-
-def _build_template(layout: Layout, version: Version) -> tuple[list[str], list[int]]:
-    """Return the JSON of a request, split at the uuids of its providers.
-
-    The first list has the texts around the uuids. The second list has the index of the provider of
-    each uuid.
-    """
-    placeholders = tuple(_PLACEHOLDER.format(index) for index in range(len(layout.amounts)))
-    document = _as_json(AllocationRequest(layout, placeholders, placeholders[0]), version)
-    pieces = _PLACEHOLDERS.split(orjson.dumps(document).decode())
-    return pieces[::2], [int(index) for index in pieces[1::2]]
-
-
-def _as_json(request: AllocationRequest, version: Version) -> Mapping[str, Any]:
+def _as_json(request: AllocationRequest, version: Version) -> Json:
     if version.has(mv.MAPPINGS):
         return request.as_json()
     if version.has(mv.ALLOCATIONS_BY_PROVIDER_UUID):
