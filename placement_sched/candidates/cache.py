@@ -81,7 +81,7 @@ class ProviderCache:
         #: Position in the log up to which changes are applied, None if the cache is out of date.
         self._position: Any = None
         self._columns: ProviderColumns | None = None
-        self._versioned_index: tuple[int, TreeIndex] | None = None
+        self._index: TreeIndex | None = None
         self._not_before = -_PAUSE
         #: Time of the first read that lacked earlier rows of the log, None if no rows are missing.
         self._lacking_since: float | None = None
@@ -269,7 +269,7 @@ class ProviderCache:
         try:
             if self._position is None:
                 with self._lock:  # free the memory of the outdated cache
-                    self._columns = self._versioned_index = None
+                    self._columns = self._index = None
                 is_handed_over = self._start_full_load(connection)
             return self._position is not None
         finally:
@@ -350,7 +350,7 @@ class ProviderCache:
             changes.providers, provider_state.read_providers(connection, changes.providers)
         )
         with self._lock:
-            self._columns, self._versioned_index = columns, None
+            self._columns, self._index = columns, None
         self._position, self._reason, self._lacking_since = changes.position, "", None
         readings, seconds = self.figures.full_readings + 1, self._clock() - began
         self._report_figures(columns, full_readings=readings, seconds=seconds)
@@ -370,7 +370,7 @@ class ProviderCache:
             try:
                 yield
             except BaseException:
-                self._columns = self._versioned_index = self._position = None
+                self._columns = self._index = self._position = None
                 raise
 
     def _get_columns(self) -> ProviderColumns:
@@ -385,14 +385,10 @@ class ProviderCache:
         Call :meth:`refresh` first. Use columns and tree index only if it has returned True.
         """
         with self._lock:
-            columns, index = self._get_columns(), self._versioned_index
-            if index is None or index[0] != columns.structure_version:
-                sharing_trait = columns.names.traits.get(SHARES)
-                index = self._versioned_index = (
-                    columns.structure_version,
-                    TreeIndex(columns, sharing_trait),
-                )
-            yield columns, index[1]
+            columns = self._get_columns()
+            if self._index is None or not self._index.is_current:
+                self._index = TreeIndex(columns, columns.names.traits.get(SHARES))
+            yield columns, self._index
 
 
 def _describe_failure(failure: Exception) -> str:

@@ -291,7 +291,9 @@ def iterate_combinations(
     Raises :class:`TooComplex` if the budget is exceeded.
     """
     if _can_choose_freely(tree, rules):
-        yield from _yield_products(tree, budget)
+        for combination in product(*tree.options):
+            budget.consume(1)
+            yield combination
         return
     number = prod(map(len, tree.options))
     if number and (number < _MIN_TO_CHECK or _is_feasible(tree, rules, budget)):
@@ -299,12 +301,6 @@ def iterate_combinations(
         if number >= _MIN_TO_CHECK:
             chooser.narrow()
         yield from chooser.choose()
-
-
-def _yield_products(tree: ProviderTree, budget: WorkBudget) -> Iterator[Combination]:
-    for combination in product(*tree.options):
-        budget.consume(1)
-        yield combination
 
 
 def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
@@ -379,7 +375,10 @@ class _Chooser:
             if rules.subtrees
             else None
         )
-        self._coverage = _build_coverage(self._order, tree, rules) if rules.trait_choices else None
+        self._coverage: TraitCoverage | None = None
+        if rules.trait_choices:
+            counted = [() if rules.slots[s].suffix else tree.options[s] for s in self._order]
+            self._coverage = TraitCoverage(len(rules.trait_choices), tree.covers, counted)
         self._chosen: dict[int, int] = {}
         self._isolated_providers: set[int] = set()
         self._used_amounts: dict[tuple[int, int], int] = defaultdict(int)
@@ -467,8 +466,3 @@ class _Chooser:
     def _add_amounts(self, slot: int, provider: int, sign: int) -> None:
         for class_id, amount in self._rules.slots[slot].amounts:
             self._used_amounts[provider, class_id] += sign * amount
-
-
-def _build_coverage(order: Sequence[int], tree: ProviderTree, rules: Rules) -> TraitCoverage:
-    counted = [() if rules.slots[slot].suffix else tree.options[slot] for slot in order]
-    return TraitCoverage(len(rules.trait_choices), tree.covers, counted)

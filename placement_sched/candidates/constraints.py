@@ -168,8 +168,12 @@ class ConstraintEvaluator:
         """
         if not self.names.topology.has_nested and counted is CountedRoot.OWN:
             counted = CountedRoot.NONE  # every provider is its own root
-        for resource in group.resources:
-            yield self._has_capacity(*resource, rows)
+        classes = self.index.columns.classes
+        for name, amount in group.resources:
+            if (inventories := classes.get(self.names.classes[name])) is None:
+                yield np.zeros(count_rows(rows), np.bool_)
+            else:
+                yield inventories.has_capacity(amount, rows)
         yield from self.iterate_trait_masks(group.traits, rows)
         if counted is CountedRoot.OWN:
             yield from self._yield_members(group.aggregates.member_of, rows)
@@ -177,7 +181,10 @@ class ConstraintEvaluator:
             for uuids in group.aggregates.member_of:
                 yield self.is_member(uuids)[rows]
         if group.aggregates.forbidden:
-            yield ~self._is_inside(group.aggregates.forbidden, counted, rows)
+            members = self.is_member(group.aggregates.forbidden)
+            if counted is not CountedRoot.NONE:
+                members = members | self.index.expand_from_roots(members)
+            yield ~members[rows]
         if group.in_tree is not None:
             in_tree = np.zeros(len(self.index.columns), np.bool_)
             in_tree[self.find_tree_rows(group.in_tree)] = True
@@ -206,19 +213,6 @@ class ConstraintEvaluator:
         for met in self.iterate_trait_masks(terms, rows):
             mask &= met
 
-    def _has_capacity(self, name: str, amount: int, rows: SomeRows) -> Mask:
-        columns = self.index.columns.classes.get(self.names.classes[name])
-        if columns is None:
-            return np.zeros(count_rows(rows), np.bool_)
-        return columns.has_capacity(amount, rows)
-
-    def _is_inside(self, uuids: frozenset[str], counted: CountedRoot, rows: SomeRows) -> Mask:
-        members = self.is_member(uuids)
-        if counted is not CountedRoot.NONE:
-            members = members | self.index.expand_from_roots(members)
-        is_inside: Mask = members[rows]
-        return is_inside
-
     def is_member(self, uuids: frozenset[str]) -> Mask:
         """Return for each provider whether it is in any of these aggregates."""
         return self.index.is_member(self.names.find_aggregate_ids(uuids))
@@ -243,7 +237,7 @@ def find_serving_roots(index: TreeIndex, search: Search, after: int) -> RowNumbe
     sets = search.rules.trait_choices[: 0 if search.names.topology.has_sharing else _MAX_TRAIT_SETS]
     for choices in sets:
         passing = passing[
-            _find_roots_of(index, columns.traits.has_any_trait(choices, rows), rows)[passing]
+            _mark_roots(index, columns.traits.has_any_trait(choices, rows), rows)[passing]
         ]
     tree_rows: RowNumbers | None = None
     # Slots that the fewest providers can serve come first, so that few trees remain early.
@@ -278,8 +272,8 @@ def can_use_sharing(slot: Slot, evaluator: ConstraintEvaluator, roots: RowNumber
     forbidden = slot.group.aggregates.forbidden
     if slot.suffix or not forbidden:
         return np.ones(len(roots), np.bool_)
-    admitted: Mask = ~evaluator.is_member(forbidden)[roots]
-    return admitted
+    is_admitted: Mask = ~evaluator.is_member(forbidden)[roots]
+    return is_admitted
 
 
 def _find_served(
@@ -290,14 +284,17 @@ def _find_served(
     A tree can serve with a provider of the tree among ``rows``, or with a provider that
     shares with the tree.
     """
-    counted = _select_counted_root(slot, CountedRoot.OWN)
-    mask = _find_roots_of(index, evaluator.can_serve(slot.group, counted, rows), rows)
+    own_root = _select_counted_root(slot, CountedRoot.OWN)
+    is_served = _mark_roots(index, evaluator.can_serve(slot.group, own_root, rows), rows)
     if evaluator.names.topology.has_sharing:
-        (_, anchors), (sharers, positions) = index.sharing_pairs, index.distinct_sharers
-        counted = _select_counted_root(slot, CountedRoot.OTHER)
-        serves = evaluator.can_serve(slot.group, counted, sharers)[positions]
-        mask[anchors[serves & can_use_sharing(slot, evaluator, anchors)]] = True
-    return mask
+        # Each sharing provider is evaluated once, although it is in a pair with each of its trees.
+        sharers, sharer_of_pair = index.distinct_sharers
+        _, root_of_pair = index.sharing_pairs
+        other_root = _select_counted_root(slot, CountedRoot.OTHER)
+        can_serve = evaluator.can_serve(slot.group, other_root, sharers)[sharer_of_pair]
+        can_serve &= can_use_sharing(slot, evaluator, root_of_pair)
+        is_served[root_of_pair[can_serve]] = True
+    return is_served
 
 
 def _select_counted_root(slot: Slot, counted: CountedRoot) -> CountedRoot:
@@ -305,9 +302,9 @@ def _select_counted_root(slot: Slot, counted: CountedRoot) -> CountedRoot:
     return CountedRoot.NONE if slot.suffix else counted
 
 
-def _find_roots_of(index: TreeIndex, mask: Mask, rows: SomeRows) -> Mask:
+def _mark_roots(index: TreeIndex, mask: Mask, rows: SomeRows) -> Mask:
     """Return a mask of the roots of the rows that ``mask`` selects."""
-    roots = index.root_rows[mask if isinstance(rows, slice) else rows[mask]]
+    roots = index.root_rows[rows][mask]
     is_root = np.zeros(len(index.columns), np.bool_)
     is_root[roots[roots >= 0]] = True
     return is_root

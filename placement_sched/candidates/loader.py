@@ -211,7 +211,7 @@ class LoadedProviders(ProviderSource):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._columns = ProviderColumns(provider_state.build_empty_names(connection))
-        self._versioned_index: tuple[int, TreeIndex] | None = None
+        self._index: TreeIndex | None = None
         self._loaded: set[int] = set()
         self._loaded_trees: set[int] = set()
         self._is_whole = False
@@ -221,26 +221,16 @@ class LoadedProviders(ProviderSource):
         self, providers: Iterable[int] = (), roots: Collection[int] = (), *, whole: bool = False
     ) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
         """Load missing rows of these providers, and return columns and tree index."""
-        if not self._is_whole:
-            if whole:
-                self._load_all()
-            else:
-                self._load_trees(roots)
-                self._load(providers)
-        if (
-            self._versioned_index is None
-            or self._versioned_index[0] != self._columns.structure_version
-        ):
-            self._versioned_index = (
-                self._columns.structure_version,
-                TreeIndex(self._columns, self._sharing_trait),
-            )
-        yield self._columns, self._versioned_index[1]
-
-    def _load_all(self) -> None:
-        for batch in provider_state.read_all_providers(self._connection):
-            self._columns.replace([row[0] for row in batch.providers], batch)
-        self._is_whole = True
+        if whole and not self._is_whole:
+            for batch in provider_state.read_all_providers(self._connection):
+                self._columns.replace([row[0] for row in batch.providers], batch)
+            self._is_whole = True
+        elif not self._is_whole:
+            self._load_trees(roots)
+            self._load(providers)
+        if self._index is None or not self._index.is_current:
+            self._index = TreeIndex(self._columns, self._sharing_trait)
+        yield self._columns, self._index
 
     def _load(self, ids: Iterable[int]) -> None:
         missing = [key for key in ids if key not in self._loaded]
@@ -255,7 +245,8 @@ class LoadedProviders(ProviderSource):
         if not missing:
             return
         self._loaded_trees.update(missing)
-        members = self._find_members(missing)
+        root, query = _COLUMNS.root_provider_id, select(_COLUMNS.id)
+        members = list(select_scalars_in_batches(self._connection, query, root, missing))
         self._load(members)
         memberships = self._columns.memberships
         if self._sharing_trait is not None and len(memberships.rows):
@@ -263,10 +254,6 @@ class LoadedProviders(ProviderSource):
             aggregates = np.unique(memberships.values["aggregate"][own]).tolist()
             sharers = find_sharing_trees(self._connection, self._sharing_trait, aggregates)
             self._load(sharers)
-
-    def _find_members(self, roots: Collection[int]) -> list[int]:
-        root = _COLUMNS.root_provider_id
-        return list(select_scalars_in_batches(self._connection, select(_COLUMNS.id), root, roots))
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Resolve all names of a query with a single SQL statement."""

@@ -189,7 +189,31 @@ class ProviderSource(ABC):
     def read_contents(self, ids: Collection[int]) -> ProviderContents:
         """Return the contents of these providers that summaries show."""
         with self.open_columns(ids) as (columns, _):
-            return _build_contents(columns, ids)
+            keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
+            exists, rows = columns.find_existing_rows(keys)
+            present = keys[exists].tolist()
+            class_names = {key: name for name, key in columns.names.classes.items()}
+            amounts: dict[int, list[tuple[str, int, int]]] = {key: [] for key in ids}
+            # A class that was created after the names were read is omitted.
+            for class_id in sorted(columns.classes.keys() & class_names.keys()):
+                name = class_names[class_id]
+                has_inventory, (capacity, used) = columns.classes[class_id].select_values(
+                    rows, "capacity", "used"
+                )
+                owners = keys[exists][has_inventory].tolist()
+                for key, number, in_use in zip(
+                    owners, capacity.tolist(), used.tolist(), strict=True
+                ):
+                    amounts[key].append((name, int(number), in_use))
+            row_words = [row.tobytes() for row in columns.traits.words[rows]]
+            traits = dict.fromkeys(ids, b"") | dict(zip(present, row_words, strict=True))
+            names = {key: name for name, key in columns.names.traits.items()}
+            decode = columns.traits.decode_trait_ids
+            sets: dict[Hashable, Sequence[str]] = {
+                word: [names[trait] for trait in decode(word) if trait in names]
+                for word in {b"", *row_words}
+            }
+            return ProviderContents(amounts=amounts, traits=traits, trait_sets=sets)
 
     def map_trait_ids(self) -> Mapping[str, int]:
         """Map the names of all traits to their ids."""
@@ -215,7 +239,19 @@ class ProviderSource(ABC):
     def read_inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
         """Map provider id and class name to values of :data:`INVENTORY_FIELDS`."""
         with self.open_columns(ids) as (columns, _):
-            return _build_inventories(columns, ids)
+            inventories: dict[int, dict[str, InventoryValues]] = {key: {} for key in ids}
+            keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
+            exists, rows = columns.find_existing_rows(keys)
+            for name, class_id in columns.names.classes.items():
+                if (inventory := columns.classes.get(class_id)) is None:
+                    continue
+                has_inventory, values = inventory.select_values(rows, *INVENTORY_FIELDS)
+                present = keys[exists][has_inventory].tolist()
+                for key, *amounts in zip(
+                    present, *(column.tolist() for column in values), strict=True
+                ):
+                    inventories[key][name] = tuple(amounts)
+            return inventories
 
 
 class CachedProviders(ProviderSource):
@@ -266,45 +302,3 @@ def _compute_group_mask(
     mask = evaluator.can_serve(group, CountedRoot.OWN, rows)
     evaluator.apply_trait_terms(query.root, rows, mask)
     return mask
-
-
-def _build_contents(columns: ProviderColumns, ids: Collection[int]) -> ProviderContents:
-    keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
-    exists, rows = columns.find_existing_rows(keys)
-    present = keys[exists].tolist()
-    class_names = {key: name for name, key in columns.names.classes.items()}
-    amounts: dict[int, list[tuple[str, int, int]]] = {key: [] for key in ids}
-    # A class that was created after the names were read is omitted.
-    for class_id in sorted(columns.classes.keys() & class_names.keys()):
-        name = class_names[class_id]
-        has_inventory, (capacity, used) = columns.classes[class_id].select_values(
-            rows, "capacity", "used"
-        )
-        for key, amount, used_amount in zip(
-            keys[exists][has_inventory].tolist(), capacity.tolist(), used.tolist(), strict=True
-        ):
-            amounts[key].append((name, int(amount), used_amount))
-    row_words = [row.tobytes() for row in columns.traits.words[rows]]
-    traits = dict.fromkeys(ids, b"") | dict(zip(present, row_words, strict=True))
-    names = {key: name for name, key in columns.names.traits.items()}
-    sets = {
-        word: [names[trait] for trait in columns.traits.decode_trait_ids(word) if trait in names]
-        for word in {b"", *row_words}
-    }
-    return ProviderContents(amounts=amounts, traits=traits, trait_sets={**sets})
-
-
-def _build_inventories(
-    columns: ProviderColumns, ids: Collection[int]
-) -> Mapping[int, Mapping[str, InventoryValues]]:
-    inventories: dict[int, dict[str, InventoryValues]] = {key: {} for key in ids}
-    keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
-    exists, rows = columns.find_existing_rows(keys)
-    for name, class_id in columns.names.classes.items():
-        if (inventory := columns.classes.get(class_id)) is None:
-            continue
-        has_inventory, values = inventory.select_values(rows, *INVENTORY_FIELDS)
-        present = keys[exists][has_inventory].tolist()
-        for key, *amounts in zip(present, *(column.tolist() for column in values), strict=True):
-            inventories[key][name] = tuple(amounts)
-    return inventories

@@ -64,7 +64,11 @@ def find(
     limit = compute_effective_limit(search.query.limit, settings)
     sampling = random if settings.placement.randomize_allocation_candidates else None
     if search.is_single_provider:
-        return _find_single(source, search, limit, sampling)
+        if sampling is None:
+            providers = source.find_single_providers(search.query, search.names, limit)
+        else:
+            providers = source.sample_single_providers(search.query, search.names, limit, sampling)
+        return _build_single_candidates(search, providers, limit=limit)
     in_turn = settings.placement.allocation_candidates_generation_strategy == "breadth-first"
     reader = _build_reader(source, search, settings)
     return _find_in_trees(reader, limit, in_turn=in_turn, random=sampling)
@@ -122,16 +126,6 @@ def find_limiting_option(requested: int | None, settings: Settings) -> str:
         group, name = "placement", "max_allocation_candidates"
     source = settings.find_override_source(group, name)
     return f"[{group}] {name}" + (f" (set in {source})" if source else "")
-
-
-def _find_single(
-    source: ProviderSource, search: Search, limit: int | None, random: Random | None
-) -> Candidates:
-    if random is not None:
-        providers = source.sample_single_providers(search.query, search.names, limit, random)
-    else:
-        providers = source.find_single_providers(search.query, search.names, limit)
-    return _build_single_candidates(search, providers, limit=limit)
 
 
 def _build_single_candidates(

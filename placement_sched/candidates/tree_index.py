@@ -21,7 +21,7 @@ _Ids = NDArray[np.int64]
 
 
 class TreeIndex:
-    """Provider trees, valid while ``structure_version`` is the same."""
+    """Provider trees, valid while :attr:`is_current`."""
 
     def __init__(self, columns: ProviderColumns, sharing_trait: int | None) -> None:
         """Index provider columns.
@@ -29,7 +29,13 @@ class TreeIndex:
         ``sharing_trait`` is the id of the trait of sharing providers, or None.
         """
         self.columns, self._sharing_trait = columns, sharing_trait
+        self._version = columns.structure_version
         self._members: dict[frozenset[int], Mask] = {}
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether the structure of the columns is still the same."""
+        return self._version == self.columns.structure_version
 
     @cached_property
     def has_nested(self) -> bool:

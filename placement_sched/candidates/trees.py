@@ -6,6 +6,7 @@
 are the providers in the tree, in contrast to providers of other trees that share with it.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -329,6 +330,7 @@ class TreeReader:
         other_tree_roots = (
             np.where(uses.is_shared, providers.roots[rows], 0) if rules.single_per_tree else zeros
         )
+        requested = Counter(class_id for slot in rules.slots for class_id, _ in slot.amounts)
         return ProviderTrees(
             search=self.search,
             roots=tree_roots,
@@ -343,14 +345,10 @@ class TreeReader:
             parents=_find_parents(index, uses) if rules.subtrees else zeros,
             free={
                 class_id: _read_free(index, rows, class_id)
-                for class_id in self._list_repeated_classes()
+                for class_id, count in sorted(requested.items())
+                if count > 1
             },
         )
-
-    def _list_repeated_classes(self) -> list[int]:
-        slots = self.search.rules.slots
-        classes = [class_id for slot in slots for class_id, _ in slot.amounts]
-        return sorted({class_id for class_id in classes if classes.count(class_id) > 1})
 
 
 def _read_free(index: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numbers, _Numbers]:
