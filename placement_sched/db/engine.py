@@ -8,7 +8,7 @@ import logging
 import select
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from math import inf
 from pathlib import Path
@@ -25,6 +25,7 @@ from sqlalchemy.pool import PoolResetState
 from placement_sched.config.options.placement import EMBEDDED
 from placement_sched.config.settings import OptionGroup, Settings
 from placement_sched.config.sources import list_files
+from placement_sched.db.commit_marks import replace_commits
 from placement_sched.errors import ConfigurationError, format_one_line
 from placement_sched.model.request_stats import get_request_stats
 
@@ -75,42 +76,11 @@ _LAST_PORT = 65_535
 _SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 
 
-def replace_commits(engine: Engine) -> None:
-    """Make an engine send the SQL in ``commit_with`` instead of COMMIT.
-
-    ``commit_with`` is an attribute of the driver's connection. If it is set, it replaces the COMMIT
-    of the current transaction, and is then reset.
-    """
-    dialect: Any = engine.dialect
-    commit, rollback, error = dialect.do_commit, dialect.do_rollback, dialect.loaded_dbapi.Error
-
-    def do_commit(connection: Any) -> None:
-        driver = connection.dbapi_connection
-        if query := getattr(driver, "commit_with", None):
-            try:
-                with closing(connection.cursor()) as cursor:
-                    cursor.execute(query)
-            except error:  # COMMIT was not executed
-                with suppress(error):
-                    do_rollback(connection)
-                raise
-        else:
-            commit(connection)
-        driver.commit_with, driver.has_written = None, False
-
-    def do_rollback(connection: Any) -> None:
-        driver = connection.dbapi_connection
-        driver.commit_with, driver.has_written = None, False
-        rollback(connection)
-
-    dialect.do_commit, dialect.do_rollback = do_commit, do_rollback
-
-
 def use_own_connections(engine: Engine, within: float | None, *, marks: bool = False) -> None:
     """Make an engine open connections of this package's driver classes.
 
     A connection is closed if the database sends nothing for ``within`` seconds. With ``marks``,
-    :func:`replace_commits` can be used.
+    :func:`~placement_sched.db.commit_marks.replace_commits` can be used.
     """
     driver = _import_driver(engine.dialect.name)
 
@@ -492,12 +462,15 @@ def _check_parameters(url: URL, option: str) -> None:
         file = str(url.query[name])
         if not Path(file).is_file():
             raise ConfigurationError(f"{option}: there is no file {file} ({name})")
-    kind = url.get_backend_name()
-    check = _check_sqlite if kind == "sqlite" else _import_driver(kind).check_parameters
     try:
         options = dict(url.get_dialect()().create_connect_args(url)[1])
         _check_ports(options)
-        check(options)
+        if (kind := url.get_backend_name()) == "sqlite":
+            sqlite3.connect(":memory:", **options).close()
+        else:
+            _import_driver(kind).check_parameters(options)
+    except ConfigurationError:
+        raise
     except Exception as failure:  # noqa: BLE001 - drivers raise exceptions of any type
         raise ConfigurationError(
             f"{option}: the driver does not accept the parameters: {format_one_line(failure)}"
@@ -509,7 +482,3 @@ def _check_ports(options: Mapping[str, Any]) -> None:
     for port in filter(None, str(options.get("port") or "").split(",")):
         if not 0 < int(port) <= _LAST_PORT:
             raise ValueError(f"port {port} is not between 1 and {_LAST_PORT}")
-
-
-def _check_sqlite(options: dict[str, Any]) -> None:
-    sqlite3.connect(":memory:", **options).close()

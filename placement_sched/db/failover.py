@@ -111,10 +111,7 @@ class EpochTracker:
         """
         read = _read_postgresql_epoch if kind == "postgresql" else _read_mariadb_epoch
         with driver.cursor() as cursor:
-            self._record_epoch(info, read(cursor))
-
-    def _record_epoch(self, info: dict[Any, Any], epoch: ServerEpoch) -> None:
-        info[EPOCH_KEY] = epoch
+            epoch = info[EPOCH_KEY] = read(cursor)
         previous, self.current = self.current, epoch
         if previous not in {None, epoch}:
             LOG.warning(

@@ -104,24 +104,20 @@ def hold_migration_lock(database: Database, connection: Connection) -> Iterator[
     write transaction is the lock. MariaDB commits after each table, so that its lock belongs to the
     session or, on a Galera cluster, is a lease.
     """
-    with limit_connection_silence(connection, None), _hold_lock(database, connection):
-        yield
-
-
-@contextmanager
-def _hold_lock(database: Database, connection: Connection) -> Iterator[None]:
     dialect = connection.dialect.name
-    if dialect == "postgresql":
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER})"))
-    if dialect in {"postgresql", "sqlite"}:
-        yield
-    elif _is_galera(connection):
-        lease = _take_lease(database, connection)
-        try:
+    with limit_connection_silence(connection, None):
+        if dialect == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER})"))
+        if dialect in {"postgresql", "sqlite"}:
             yield
-        finally:
-            lease.release()
-    else:
+            return
+        if _is_galera(connection):
+            lease = _take_lease(database, connection)
+            try:
+                yield
+            finally:
+                lease.release()
+            return
         while connection.scalar(text(f"SELECT GET_LOCK('{_LOCK_NAME}', {_LOCK_WAIT})")) != 1:
             LOG.warning("waiting for another process that changes the schema")
         try:

@@ -34,7 +34,7 @@ def connect(
 class MariaDBConnection(Connection):
     """PyMySQL connection with a limit on silence."""
 
-    #: Whether the transaction has written (``engine.replace_commits`` resets it).
+    #: Whether the transaction has written (``commit_marks.replace_commits`` resets it).
     has_written = False
     _read_timeout: float | None  # missing in the type stubs
     _descriptor = -1

@@ -11,23 +11,22 @@ copy of the database in memory, which blocks no writer (doc/decisions/0011).
 
 import os
 import random
-import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from threading import Lock, Semaphore
 from time import monotonic
 from typing import Any, Protocol, Self, TypeVar
 
 from oslo_log import log
-from sqlalchemy import Connection, Engine, StaticPool, create_engine, delete, event, text
+from sqlalchemy import Connection, Engine, StaticPool, create_engine, event, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
 from placement_sched.config.settings import Settings
-from placement_sched.db import engine, sql, triggers
+from placement_sched.db import engine, triggers
+from placement_sched.db.commit_marks import create_mark, is_done, mark_commit
 from placement_sched.db.engine import count_statements, limit_connection_silence
 from placement_sched.db.errors import (
     CAPACITY,
@@ -48,7 +47,6 @@ from placement_sched.db.failover import (
     is_cluster_node,
     wait_until_current,
 )
-from placement_sched.db.tables import commit_marks
 from placement_sched.errors import (
     CapacityExceeded,
     CommitUnknown,
@@ -67,48 +65,6 @@ __all__ = ["Connection", "Database", "WriteGate"]
 LOG = log.getLogger(__name__)
 
 T = TypeVar("T")
-
-#: Seconds after which the result of a lost COMMIT is no longer queried.
-MAX_COMMIT_QUERY_TIME = 10.0
-#: Maximum pause between two such queries, in seconds.
-_MAX_PAUSE = 0.5
-#: Minutes after which commit marks are deleted: marks of committed transactions, and of
-#: transactions that can no longer be committed.
-MINUTES_OF_COMMITTED, MINUTES_OF_REJECTED = 15, 24 * 60
-#: Marks deleted by a statement, and maximum number of statements in a call.
-_BATCH, _MAX_BATCHES = 5000, 20
-
-_INTO = "INTO sched_commit_marks (id, created_at, done)"
-# Keys of marks ascend, so that inserts of short-lived rows stay at the end of the index.
-_INSERT_MARK = {
-    # A transaction without an id has written nothing and may be repeated.
-    "postgresql": f"INSERT {_INTO} SELECT '%s', timezone('UTC', now()), 1 "
-    "WHERE txid_current_if_assigned() IS NOT NULL",
-    "mysql": f"INSERT {_INTO} VALUES ('%s', UTC_TIMESTAMP(6), 1)",  # noqa: S608 - new_mark
-}
-_INSERT_REJECTION = {
-    # Always a write, so that its COMMIT waits for a synchronous standby. The standby may lack the
-    # existing mark if the server was restarted while the mark's COMMIT waited.
-    "postgresql": "INSERT INTO sched_commit_marks (id, created_at, done) "
-    "VALUES (:mark, timezone('UTC', now()), 0) "
-    "ON CONFLICT (id) DO UPDATE SET done = sched_commit_marks.done",
-    # For an unchanged row MariaDB writes no ROW event, and waits for no replica.
-    "mysql": "INSERT INTO sched_commit_marks (id, created_at, done) "
-    "VALUES (:mark, UTC_TIMESTAMP(6), 0) "
-    "ON DUPLICATE KEY UPDATE created_at = created_at + INTERVAL 1 MICROSECOND",
-}
-_IS_DONE = text("SELECT done FROM sched_commit_marks WHERE id = :mark")
-# A mark beyond the age limit is old, or was written before the database's clock was set forward. A
-# mark in the future was written before the clock was set back. Old marks must also be older than
-# the last call, because a newer mark may still be queried.
-_FIND_OLD_MARKS = text(
-    "SELECT id FROM sched_commit_marks WHERE created_at < :last AND "
-    "(created_at < :done AND done = 1 OR created_at < :rejected) OR created_at > :ahead "
-    "ORDER BY id LIMIT :most"
-)
-
-#: Opens a connection that commits each statement.
-_Read = Callable[[], AbstractContextManager[Connection]]
 
 #: Maximum number of writers that use SQLite or wait for its lock: half of a server's threads.
 MAX_WRITERS = 2
@@ -152,76 +108,6 @@ _LATE = (
     "the simulation took longer than [scheduler] what_if_timeout. Simplify the request, or raise "
     "the option"
 )
-
-
-def create_mark() -> str:
-    """Create a unique key for the commit mark of a transaction.
-
-    Later keys are larger.
-    """
-    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
-
-
-def mark_commit(connection: Connection, mark: str) -> None:
-    """Make the COMMIT of a writing transaction also insert ``mark``.
-
-    The driver sends the INSERT and the COMMIT in a single message. PostgreSQL's INSERT itself
-    checks that the transaction has written.
-    """
-    name = connection.dialect.name
-    driver: Any = connection.connection.driver_connection
-    if name == "postgresql" or driver.has_written:
-        driver.commit_with = f"{_INSERT_MARK[name] % mark}; COMMIT"
-
-
-def is_done(read: _Read, mark: str) -> bool:
-    """Return whether the transaction with a commit mark was committed.
-
-    If the result is False, the transaction can no longer be committed. Raises
-    :class:`CommitUnknown` if the database does not answer in time.
-    """
-    until = time.monotonic() + MAX_COMMIT_QUERY_TIME
-    pause = 0.01
-    while True:
-        try:
-            with read() as connection:
-                reject = text(_INSERT_REJECTION[connection.dialect.name])
-                connection.execute(reject, {"mark": mark})
-                return bool(connection.execute(_IS_DONE, {"mark": mark}).scalar_one())
-        except Unavailable as failure:
-            if time.monotonic() >= until:
-                raise CommitUnknown(
-                    "the connection to the database was lost during COMMIT, and it is not known "
-                    f"whether the transaction was committed: {failure.detail}"
-                ) from failure
-        time.sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter
-        pause = min(2 * pause, _MAX_PAUSE)
-
-
-def forget_old_marks(connection: Connection, last: datetime | None) -> datetime:
-    """Delete old commit marks in batches, and return the database's time.
-
-    Call it for maintenance between requests, with a connection that commits each statement, and at
-    most once a minute. ``last`` is the time that the previous call returned. With None nothing is
-    deleted.
-    """
-    now: datetime = connection.scalar(text(f"SELECT {sql.build_time(connection)}"))
-    if last is None:
-        return now
-    done_age, rejected_age = (
-        timedelta(minutes=MINUTES_OF_COMMITTED),
-        timedelta(minutes=MINUTES_OF_REJECTED),
-    )
-    times = {"last": last, "done": now - done_age, "rejected": now - rejected_age}
-    times["ahead"] = max(now, last) + rejected_age
-    for _ in range(_MAX_BATCHES):
-        # Found without a lock, so that the statement waits for no running transaction.
-        ids = connection.execute(_FIND_OLD_MARKS, {**times, "most": _BATCH}).scalars().all()
-        if ids:
-            connection.execute(delete(commit_marks).where(commit_marks.c.id.in_(ids)))
-        if len(ids) < _BATCH:
-            break
-    return now
 
 
 class Database:
@@ -561,8 +447,10 @@ def run_and_roll_back(
 
     def run_once() -> T:
         until = monotonic() + seconds
+        is_sqlite = database.url.get_backend_name() == "sqlite"
+        opened = _open_copy(database, until) if is_sqlite else _open_transaction(database, seconds)
         try:
-            with translate_errors(), _begin(database, seconds, until) as connection:
+            with translate_errors(), opened as connection:
                 return work(ScratchTransaction(connection, until))
         except Unavailable as failure:
             if is_statement_timeout(failure):
@@ -572,39 +460,29 @@ def run_and_roll_back(
     return database.retry(run_once, max_attempts=_MAX_ATTEMPTS)
 
 
-def _begin(database: Database, seconds: float, until: float) -> AbstractContextManager[Connection]:
-    if database.url.get_backend_name() == "sqlite":
-        return _open_copy(database, until)
-    return _open_transaction(database.writer, seconds)
-
-
 @contextmanager
-def _open_transaction(engine: Engine, seconds: float) -> Iterator[Connection]:
+def _open_transaction(database: Database, seconds: float) -> Iterator[Connection]:
     """Open a transaction with statement time limits, and roll it back."""
-    with connect(engine) as connection:
+    milliseconds = max(1, round(seconds)) * 1000
+    with connect(database.writer) as connection:
+        is_postgresql = connection.dialect.name == "postgresql"
         try:
-            for statement in _limit_statements(connection, seconds):
-                connection.exec_driver_sql(statement)
+            if is_postgresql:
+                connection.exec_driver_sql(f"SET LOCAL statement_timeout = {milliseconds}")
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_WAIT * 1000}")
+            else:
+                # The setting has different names on MariaDB and MySQL. Each ignores the other's
+                # comment.
+                connection.exec_driver_sql(
+                    f"SET SESSION innodb_lock_wait_timeout={LOCK_WAIT} "
+                    f"/*M!100101 , max_statement_time={milliseconds // 1000} */ "
+                    f"/*!50708 , max_execution_time={milliseconds} */"
+                )
             yield connection
         finally:
             connection.rollback()
-            if connection.dialect.name != "postgresql":
-                # The limits were set for the whole session.
-                connection.invalidate()
-
-
-def _limit_statements(connection: Connection, seconds: float) -> Iterator[str]:
-    whole_seconds = max(1, round(seconds))
-    if connection.dialect.name == "postgresql":
-        yield f"SET LOCAL statement_timeout = {whole_seconds * 1000}"
-        yield f"SET LOCAL lock_timeout = {LOCK_WAIT * 1000}"
-    else:
-        # The setting has different names on MariaDB and MySQL. Each ignores the other's comment.
-        yield (
-            f"SET SESSION innodb_lock_wait_timeout={LOCK_WAIT} "
-            f"/*M!100101 , max_statement_time={whole_seconds} */ "
-            f"/*!50708 , max_execution_time={whole_seconds * 1000} */"
-        )
+            if not is_postgresql:
+                connection.invalidate()  # the limits were set for the whole session
 
 
 @contextmanager

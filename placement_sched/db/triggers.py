@@ -58,13 +58,6 @@ _LIST_TRIGGERS: Mapping[str, str] = {
     ),
 }
 
-#: Instructions for granting the privileges to create triggers.
-_INSTRUCTIONS: Mapping[str, str] = {
-    "postgresql": "Let it own the tables, and CREATE functions in their schema,"
-}
-_MARIADB_INSTRUCTIONS = (
-    "Grant it TRIGGER, set log_bin_trust_function_creators = ON if there is a binary log,"
-)
 # insufficient_privilege; TRIGGER, SUPER, and SUPER if there is a binary log.
 _MISSING_PRIVILEGE = {"42501", 1142, 1227, 1419, 1044}
 
@@ -170,7 +163,12 @@ def make_triggers(connection: Connection) -> None:
         # Earlier writes are missing in the log: its readers must load everything again.
         write_entry(connection, EVERYTHING)
         return
-    if connection.dialect.name != "postgresql":
+    if connection.dialect.name == "postgresql":
+        instructions = "Let it own the tables, and CREATE functions in their schema,"
+    else:
+        instructions = (
+            "Grant it TRIGGER, set log_bin_trust_function_creators = ON if there is a binary log,"
+        )
         created = missing - find_missing_triggers(connection)
         for trigger in _build_triggers(connection):
             if trigger.name in created:
@@ -181,7 +179,7 @@ def make_triggers(connection: Connection) -> None:
         "option to false",
         rejection,
         f"Run {grant}. " if (grant := build_grant(str(rejection))) else "",
-        _INSTRUCTIONS.get(connection.dialect.name, _MARIADB_INSTRUCTIONS),
+        instructions,
     )
 
 
@@ -315,13 +313,11 @@ def find_unsupported_reason(connection: Connection) -> str | None:
 
     The tables of the log must exist.
     """
+    if connection.dialect.name == "sqlite":
+        return None
     if connection.dialect.name == "postgresql":
         standby = connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one()
         return "the server is a standby" if standby else None
-    return None if connection.dialect.name == "sqlite" else _find_mariadb_reason(connection)
-
-
-def _find_mariadb_reason(connection: Connection) -> str | None:
     if connection.exec_driver_sql("SELECT @@global.read_only").scalar_one():
         return "the server is read-only: another server writes"
     cascading: Any = connection.execute(_CASCADING_KEYS, {"tables": LOGGED}).scalars().all()

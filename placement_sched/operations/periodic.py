@@ -19,8 +19,9 @@ from oslo_log import log
 
 from placement_sched.clients import session
 from placement_sched.config.settings import Settings
+from placement_sched.db.commit_marks import forget_old_marks
 from placement_sched.db.leases import Lease
-from placement_sched.db.transaction import Database, forget_old_marks
+from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, ServiceFailed, format_error
 from placement_sched.extensions.what_if import store as plan_runs
 from placement_sched.extensions.what_if.failover.report import (

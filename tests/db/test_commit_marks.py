@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import insert, select
 from sqlalchemy.exc import DBAPIError
 
-from placement_sched.db import transaction
+from placement_sched.db import commit_marks
+from placement_sched.db.commit_marks import create_mark, is_done, mark_commit
 from placement_sched.db.tables import commit_marks as table
 from placement_sched.db.tables import placement_aggregates
-from placement_sched.db.transaction import create_mark, is_done, mark_commit
 from placement_sched.errors import CommitUnknown
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import periodic
@@ -88,7 +88,7 @@ def test_read_only_transaction_leaves_no_commit_mark(database, statement):
 
 
 def test_result_of_a_running_transaction_is_unknown(database, monkeypatch):
-    monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 0.0)
+    monkeypatch.setattr(commit_marks, "MAX_COMMIT_QUERY_TIME", 0.0)
     mark = create_mark()
     with database.writer.connect() as other:
         other.execute(insert(table), {"id": mark, "created_at": utcnow(), "done": 1})
@@ -114,7 +114,7 @@ def test_commit_marks_are_unique_and_ascending(database_url):
 def delete_old_commit_marks(database, last):
     """Delete old marks, and return the database's time, for the next call."""
     with database.read() as connection:
-        return transaction.forget_old_marks(connection, last)
+        return commit_marks.forget_old_marks(connection, last)
 
 
 def insert_commit_marks_of_ages(database, minutes):

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from webtest import TestApp
 
-from placement_sched.db import transaction
+from placement_sched.db import commit_marks
 from tests.chaos.faults.cutting_proxy import CommitCut, ConnectionCuttingProxy, run_database_proxy
 from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.conftest import make_settings
@@ -178,7 +178,7 @@ def test_write_succeeds_once_when_its_commit_is_cut(
 def test_unavailable_database_after_a_commit_is_503_with_the_reason(
     writes_with_cut_commits, monkeypatch
 ):
-    monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 0.2)
+    monkeypatch.setattr(commit_marks, "MAX_COMMIT_QUERY_TIME", 0.2)
     uuid = str(uuid4())
     writes_with_cut_commits.proxy.refuses_after_cut = True
     writes_with_cut_commits.proxy.planned_cuts = [CommitCut.BEFORE_RESPONSE]

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
-from placement_sched.db import engine, transaction
+from placement_sched.db import commit_marks, engine, transaction
 from placement_sched.db.migrate import hold_migration_lock
 from placement_sched.db.transaction import Database
 from tests.chaos.faults.cutting_proxy import run_database_proxy
@@ -99,7 +99,7 @@ def test_readiness_fails_quickly_when_a_proxy_holds_back_data(database_url, make
 def test_delayed_commit_is_200_if_it_succeeds_in_time_and_otherwise_503(
     database_url, database, make_app, monkeypatch, resumes
 ):
-    monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 10.0 if resumes else 0.0)
+    monkeypatch.setattr(commit_marks, "MAX_COMMIT_QUERY_TIME", 10.0 if resumes else 0.0)
     with run_database_proxy(database_url) as (proxy, url):
         app = make_app(
             make_settings(add_connect_timeout(url), placement_database__read_timeout=READ_TIMEOUT)
