@@ -159,12 +159,6 @@ def _select_over_capacity() -> Select[Any]:
     return query.where(is_over_capacity(inventories, used)).order_by(reduced)
 
 
-def _select_without_inventory() -> Select[Any]:
-    query = select(*_NAMES, _ALLOCATIONS.consumer_id.label("consumer"), _ALLOCATIONS.used)
-    query = query.select_from(allocations).outerjoin(inventories, _SAME_INVENTORY)
-    return with_names(query, _ALLOCATIONS).where(_OWNED.id.is_(None))
-
-
 def with_names(query: Select[Any], columns: Any) -> Select[Any]:
     """Join the provider and the resource class to each row of a query.
 
@@ -200,12 +194,6 @@ def _select_allocated_twice() -> Select[Any]:
     query = select(*place, func.count().label("times")).group_by(*place)
     twice = query.having(func.count() > 1).subquery().c
     return with_names(select(twice.consumer_id.label("consumer"), *_NAMES, twice.times), twice)
-
-
-def _select_without_allocations() -> Select[Any]:
-    query = select(_CONSUMERS.uuid.label("consumer"))
-    query = query.outerjoin(allocations, _ALLOCATIONS.consumer_id == _CONSUMERS.uuid)
-    return query.where(_ALLOCATIONS.id.is_(None))
 
 
 def _group_queries() -> dict[Invariant, Select[Any]]:
@@ -291,7 +279,12 @@ def _select_not_recorded() -> Select[Any]:
 #: The statement of each invariant, which returns a row for each violation.
 _QUERIES: Mapping[Invariant, Select[Any]] = {
     Invariant.OVER_CAPACITY: _select_over_capacity(),
-    Invariant.NO_INVENTORY: _select_without_inventory(),
+    Invariant.NO_INVENTORY: with_names(
+        select(*_NAMES, _HOLDER, _ALLOCATIONS.used)
+        .select_from(allocations)
+        .outerjoin(inventories, _SAME_INVENTORY),
+        _ALLOCATIONS,
+    ).where(_OWNED.id.is_(None)),
     Invariant.NO_PROVIDER: select_rows_without(
         resource_providers,
         _ALLOCATIONS.resource_provider_id,
@@ -302,7 +295,9 @@ _QUERIES: Mapping[Invariant, Select[Any]] = {
         consumers, _ALLOCATIONS.consumer_id, _HOLDER, by="uuid"
     ).distinct(),
     Invariant.ALLOCATED_TWICE: _select_allocated_twice(),
-    Invariant.NO_ALLOCATIONS: _select_without_allocations(),
+    Invariant.NO_ALLOCATIONS: select(_CONSUMERS.uuid.label("consumer"))
+    .outerjoin(allocations, _ALLOCATIONS.consumer_id == _CONSUMERS.uuid)
+    .where(_ALLOCATIONS.id.is_(None)),
     Invariant.PROVIDER_TWICE: select_spelled_twice(_PROVIDERS.uuid, "provider"),
     **_group_queries(),
     Invariant.NOT_CLAIMED: _select_not_claimed(),

@@ -54,7 +54,6 @@ from placement_sched.model.shadow_result import FAILED
 
 _COLUMNS = decisions.c
 _PLACES = decision_places.c
-_PLACE = insert(decision_places)
 #: Attributes of a decision, and of its request ids, that have columns of the same name.
 _DECISION_ATTRIBUTES = ("uuid", "outcome", "kind", "policy", "project_id", "reason_kind")
 #: Attributes of a decision whose characters a database may be unable to store.
@@ -75,10 +74,16 @@ _NOTICES = decision_notices.c
 
 def record(connection: Connection, decision: Decision, now: datetime) -> None:
     """Record a decision and its instances."""
+
+    def make_storable(name: str | None) -> str | None:
+        if name is None or name.isascii():
+            return name
+        return Characters.read_from(connection).replace_unstorable(name)
+
     connection.execute(
         insert(decisions).values(
             **{name: getattr(decision, name) for name in _DECISION_ATTRIBUTES},
-            **{name: _make_storable(connection, getattr(decision, name)) for name in _TEXTS},
+            **{name: make_storable(getattr(decision, name)) for name in _TEXTS},
             **{name: getattr(decision.request_ids, name) for name in _IDS},
             request_digest=decision.digest,
             request=to_storable(decision.request),
@@ -98,8 +103,7 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
         }
         for position, place in enumerate(decision.instances)
     ]
-    if rows:
-        connection.execute(_PLACE, rows)
+    sql.insert_rows(connection, decision_places, rows)
 
 
 def get_by_uuid(connection: Connection, uuid: str) -> Decision:
@@ -172,14 +176,12 @@ def count_by_time(
     parts = [extract(name, _COLUMNS.created_at) for name in names]
     columns: list[ColumnElement[Any]] = [*parts, _COLUMNS.outcome, func.count()]
     query = _filter(select(*columns), filters).group_by(*parts, _COLUMNS.outcome)
-    rows = connection.execute(query)
-    return [(_read_time(time), outcome, number) for *time, outcome, number in rows]
-
-
-def _read_time(parts: Sequence[Any]) -> datetime:
-    """Build a time from its leading parts, which are numbers of any type."""
-    year, month, day, hour, minute = (*map(int, parts), 0, 0)[: len(_TIME_PARTS)]
-    return datetime(year, month, day, hour, minute, tzinfo=UTC).replace(tzinfo=None)
+    times = []
+    for *time, outcome, number in connection.execute(query):
+        # Databases return parts of a time as numbers of any type.
+        begin = datetime(*map(int, time), tzinfo=UTC)  # type: ignore[misc, arg-type]
+        times.append((begin.replace(tzinfo=None), outcome, number))
+    return times
 
 
 def list_recent_names(connection: Connection, column: str, limit: int = 1000) -> set[str]:
@@ -227,23 +229,15 @@ def _filter(query: Select[Any], filters: DecisionQuery) -> Select[Any]:
 
 def map_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str, Decision]:
     """Map the uuids of instances to the decisions that placed them."""
-    placed_by = _map_decision_uuids(connection, uuids)
+    query = select(instances.c.uuid, instances.c.decision_uuid)
+    query = query.where(instances.c.decision_uuid.is_not(None))
+    placed_by = dict(map(tuple, sql.select_in_batches(connection, query, instances.c.uuid, uuids)))
+    # Instances may share a large decision, which is read only once.
     rows = sql.select_in_batches(
         connection, select(decisions), _COLUMNS.uuid, set(placed_by.values())
     )
     loaded = {row.uuid: _build_decision(row) for row in rows}
     return {uuid: loaded[decision] for uuid, decision in placed_by.items() if decision in loaded}
-
-
-def _map_decision_uuids(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
-    """Map the uuids of placed instances to the uuids of their decisions.
-
-    Instances may share a large decision, which callers then read only once.
-    """
-    query = select(instances.c.uuid, instances.c.decision_uuid)
-    query = query.where(instances.c.decision_uuid.is_not(None))
-    rows = sql.select_in_batches(connection, query, instances.c.uuid, uuids)
-    return {row.uuid: row.decision_uuid for row in rows}
 
 
 def purge(
@@ -296,13 +290,6 @@ def _build_summary(row: Row[Any], places: Collection[PlacedInstance]) -> dict[st
         "created_at": row.created_at,
         "request_ids": RequestIds(row.request_id, row.global_request_id),
     }
-
-
-def _make_storable(connection: Connection, name: str | None) -> str | None:
-    """Replace characters that the database cannot store by placeholders."""
-    if name is None or name.isascii():
-        return name
-    return Characters.read_from(connection).replace_unstorable(name)
 
 
 def _to_json(document: Any) -> str | None:

@@ -51,7 +51,9 @@ def read_inventories(database, number=1):
 
 def read_aggregates(database, number=1):
     with database.read() as connection:
-        return set(aggregates.list_by_provider(connection, read_provider(database, number).id))
+        return aggregates.map_by_provider_id(connection).get(
+            read_provider(database, number).id, set()
+        )
 
 
 def create_aggregate(database, number, *hosts):

@@ -2,10 +2,10 @@
 """Nova cells and the reachability of their databases."""
 
 from collections.abc import Collection
+from dataclasses import fields
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.tables import cells
@@ -14,13 +14,13 @@ from placement_sched.model.instance import NovaCell
 _COLUMNS = cells.c
 #: Length of the column ``failure``, in characters.
 _MAX_FAILURE = 255
-_ATTRIBUTES = ("uuid", "name", "disabled", "read_at", "away_since", "failure")
-_CELLS = select(*(_COLUMNS[name] for name in _ATTRIBUTES))
 
 
 def list_cells(connection: Connection) -> tuple[NovaCell, ...]:
     """Return all cells, sorted by the time of their first record."""
-    return tuple(map(_build_cell, connection.execute(_CELLS.order_by(_COLUMNS.id))))
+    columns = (_COLUMNS[field.name] for field in fields(NovaCell))
+    rows = connection.execute(select(*columns).order_by(_COLUMNS.id)).mappings()
+    return tuple(NovaCell(**{**row, "disabled": bool(row["disabled"])}) for row in rows)
 
 
 def put(connection: Connection, nova_cells: Collection[NovaCell], now: datetime) -> None:
@@ -55,8 +55,3 @@ def record_failure(connection: Connection, uuid: str, failure: str, now: datetim
     row = update(cells).where(_COLUMNS.uuid == uuid)
     connection.execute(row.values(failure=failure[:_MAX_FAILURE]))
     connection.execute(row.where(_COLUMNS.away_since.is_(None)).values(away_since=now))
-
-
-def _build_cell(row: Row[Any]) -> NovaCell:
-    columns = row._asdict()
-    return NovaCell(**{**columns, "disabled": bool(columns["disabled"])})

@@ -154,11 +154,8 @@ def remove_extra_spec(connection: Connection, row_id: int, key: str) -> None:
 
 def map_extra_specs(connection: Connection, row_ids: Iterable[int]) -> dict[int, dict[str, str]]:
     """Map the row ids of flavors with extra specs to their extra specs."""
-    specs: dict[int, dict[str, str]] = defaultdict(dict)
     query = select(_SPECS.flavor_id, _SPECS.key, _SPECS.value).where(_SPECS.flavor_id.in_(row_ids))
-    for row_id, key, value in connection.execute(query.order_by(_SPECS.flavor_id, _SPECS.key)):
-        specs[row_id][key] = value
-    return dict(specs)
+    return sql.nest_rows(connection.execute(query.order_by(_SPECS.flavor_id, _SPECS.key)))
 
 
 def list_projects(connection: Connection, row_id: int) -> tuple[str, ...]:
@@ -169,10 +166,8 @@ def list_projects(connection: Connection, row_id: int) -> tuple[str, ...]:
 
 def map_projects(connection: Connection) -> dict[int, set[str]]:
     """Map the row ids of flavors to the projects with access."""
-    projects: dict[int, set[str]] = defaultdict(set)
-    for row_id, project in connection.execute(select(_PROJECTS.flavor_id, _PROJECTS.project_id)):
-        projects[row_id].add(project)
-    return projects
+    rows = connection.execute(select(_PROJECTS.flavor_id, _PROJECTS.project_id))
+    return {row_id: set(projects) for row_id, projects in sql.group_rows(rows).items()}
 
 
 def add_project(connection: Connection, row_id: int, project_id: str, now: datetime) -> None:
@@ -243,7 +238,9 @@ def search(connection: Connection, query: FlavorQuery, *, extra_specs: bool) -> 
 
     Raises :class:`Invalid` if the marker is not a flavor.
     """
-    key = _build_sort_key(connection, query.sort_key)
+    key: ColumnElement[Any] = _FLAVORS[query.sort_key if query.sort_key not in _CONSTANT else "id"]
+    if isinstance(key.type, sa.String | sa.DateTime):
+        key = sql.build_portable_order(connection, key)
     statement = sql.select_page(
         connection,
         select(flavors).where(*_build_conditions(query)),
@@ -273,13 +270,6 @@ def _build_conditions(query: FlavorQuery) -> list[ColumnElement[bool]]:
 def _is_accessible(query: FlavorQuery) -> ColumnElement[bool]:
     is_theirs = and_(_PROJECTS.flavor_id == _FLAVORS.id, _PROJECTS.project_id == query.project_id)
     return or_(_FLAVORS.is_public == 1, sa.exists().where(is_theirs))
-
-
-def _build_sort_key(connection: Connection, name: str) -> ColumnElement[Any]:
-    column = _FLAVORS.id if name in _CONSTANT else _FLAVORS[name]
-    if isinstance(column.type, sa.String | sa.DateTime):
-        return sql.build_portable_order(connection, column)
-    return column
 
 
 def _is_marker(query: FlavorQuery, marker: str) -> ColumnElement[bool]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Server groups, and their members according to the instance records."""
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -59,19 +58,13 @@ def map_by_uuid(connection: Connection, uuids: Collection[str]) -> dict[str, Ser
 
     The groups have their members, the oldest first, and the hosts of the members.
     """
-    query = select(_INSTANCES.server_group, _INSTANCES.uuid, _INSTANCES.host)
-    members: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
-    for group, uuid, host in sql.select_in_batches(
-        connection, query.order_by(_INSTANCES.id), _INSTANCES.server_group, uuids
-    ):
-        members[group][uuid] = host
+    members = _map_members(connection, uuids)
     rows = sql.select_in_batches(connection, select(server_groups), _GROUPS.uuid, uuids)
-    return {
-        row.uuid: replace(
-            _build_group(row, members[row.uuid]), hosts=_list_hosts(members[row.uuid])
-        )
-        for row in rows
-    }
+    groups = {}
+    for row in rows:
+        own = members.get(row.uuid, {})
+        groups[row.uuid] = replace(_build_group(row, own), hosts=_list_hosts(own))
+    return groups
 
 
 def _list_hosts(members: Mapping[str, str | None]) -> tuple[str, ...]:
@@ -96,12 +89,17 @@ def search(
     keys = None if marker is None else [marker_id]
     query = sql.select_page_after(query, [(_GROUPS.id, False)], keys, limit=limit)
     rows = connection.execute(query.offset(offset)).all()
-    query_members = select(_INSTANCES.server_group, _INSTANCES.uuid).order_by(_INSTANCES.id)
-    uuids = [row.uuid for row in rows]
-    members = sql.group_rows(
-        sql.select_in_batches(connection, query_members, _INSTANCES.server_group, uuids)
-    )
+    members = _map_members(connection, [row.uuid for row in rows])
     return tuple(_build_group(row, members.get(row.uuid, ())) for row in rows)
+
+
+def _map_members(
+    connection: Connection, uuids: Collection[str]
+) -> dict[str, dict[str, str | None]]:
+    """Map groups to their members, the oldest first, with the hosts."""
+    query = select(_INSTANCES.server_group, _INSTANCES.uuid, _INSTANCES.host)
+    query = query.order_by(_INSTANCES.id)
+    return sql.nest_rows(sql.select_in_batches(connection, query, _INSTANCES.server_group, uuids))
 
 
 def with_members(

@@ -119,19 +119,19 @@ def set_heartbeats(
 ) -> None:
     """Set ``last_seen_up`` of rows, and the columns in ``further_columns``.
 
-    ``moments`` maps values of the column ``key`` to times.
+    ``key`` is a unique column, such as the uuid. ``moments`` maps its values to times.
     """
-    statement: sa.Update = update(key.table)
+    change: sa.Update = update(key.table)
     if len(set(moments.values())) == 1:
         # The usual case. Some drivers send each row of a list separately, which takes longer.
-        statement = statement.values(last_seen_up=min(moments.values()), **further_columns)
-        sql.change_in_batches(connection, statement, key, sorted(moments))
+        (moment,) = set(moments.values())
+        change = change.values(last_seen_up=moment, **further_columns)
+        sql.change_in_batches(connection, change, key, sorted(moments))
     elif moments:
-        rows = [
-            {"b_key": row, "last_seen_up": at, **further_columns}
-            for row, at in sorted(moments.items())
-        ]
-        connection.execute(statement.where(key == bindparam("b_key")), rows)
+        change = change.where(key == bindparam("b_key"))
+        change = change.values(last_seen_up=bindparam("moment"), **further_columns)
+        rows = [{"b_key": value, "moment": moment} for value, moment in sorted(moments.items())]
+        connection.execute(change, rows)
 
 
 def list_closed_or_unseen(

@@ -9,33 +9,22 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Connection, Table, bindparam, delete, func, insert, select
+from sqlalchemy import Column, Connection, Table, bindparam, delete, insert, select
 
 from placement_sched.db import sql
-from placement_sched.db.tables import (
-    placement_aggregates,
-    resource_provider_aggregates,
-    resource_providers,
-)
+from placement_sched.db.tables import placement_aggregates, resource_provider_aggregates
 from placement_sched.db.tables import resource_providers as providers
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.store.placement import resource_providers as provider_store
-from placement_sched.store.placement.resource_providers import UuidQuery
+from placement_sched.store.placement.resource_providers import DetailsQuery
 
 _AGGREGATES, _MEMBERS = placement_aggregates.c, resource_provider_aggregates.c
-# One statement for the provider and its aggregates: two statements take nearly twice as long.
-_BY_UUID = UuidQuery.from_query(
-    select(
-        resource_providers.c.uuid,
-        func.coalesce(resource_providers.c.generation, 0),
-        _AGGREGATES.uuid.label("aggregate"),
-    )
-    .select_from(resource_providers)
-    .outerjoin(
-        resource_provider_aggregates, _MEMBERS.resource_provider_id == resource_providers.c.id
-    )
-    .outerjoin(placement_aggregates, _AGGREGATES.id == _MEMBERS.aggregate_id)
-    .order_by(_AGGREGATES.id)
+_JOINED = _AGGREGATES.id == _MEMBERS.aggregate_id
+_DETAILS = DetailsQuery(
+    [_AGGREGATES.uuid],
+    (resource_provider_aggregates, _MEMBERS.resource_provider_id == providers.c.id),
+    (placement_aggregates, _JOINED),
+    order=_AGGREGATES.id,
 )
 
 
@@ -83,23 +72,25 @@ class Associations:
             ids |= self.map_ids(connection, missing)
         return ids
 
-    def change(
+    def replace(
         self,
         connection: Connection,
         provider_id: int,
-        removed: Collection[int],
-        added: Collection[int],
+        current: Collection[int],
+        new: Collection[int],
         now: datetime,
-    ) -> None:
-        """Remove traits or aggregates from a locked provider, and add others.
+    ) -> bool:
+        """Replace the members of a locked provider, given by id.
 
-        ``removed`` and ``added`` are their ids. Raises :class:`ConcurrentUpdate` if another request
-        has deleted or added any of them.
+        Returns whether any member was removed or added. Raises :class:`ConcurrentUpdate` if another
+        request has deleted a new member, or added it to the provider.
         """
+        removed, added = set(current).difference(new), set(new).difference(current)
         if removed:
             parameters = {"provider": provider_id, "members": sorted(removed)}
             connection.execute(self._delete, parameters)
         self._add(connection, [(provider_id, number) for number in sorted(added)], now)
+        return bool(removed or added)
 
     def replace_many(
         self,
@@ -233,17 +224,8 @@ def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[
 
     Raises :class:`NotFound` if the provider does not exist.
     """
-    rows = _BY_UUID.get_rows(connection, uuid)
-    return rows[0][1], tuple(aggregate for _, _, aggregate in rows if aggregate is not None)
-
-
-def list_by_provider(connection: Connection, provider_id: int) -> tuple[str, ...]:
-    """Return the uuids of a provider's aggregates."""
-    query = select(_AGGREGATES.uuid).join(
-        resource_provider_aggregates, _MEMBERS.aggregate_id == _AGGREGATES.id
-    )
-    memberships = query.where(_MEMBERS.resource_provider_id == provider_id)
-    return tuple(connection.scalars(memberships.order_by(_AGGREGATES.id)))
+    _, generation, rows = _DETAILS.read(connection, uuid)
+    return generation, tuple(aggregate for (aggregate,) in rows)
 
 
 def replace(
@@ -254,8 +236,10 @@ def replace(
     Missing aggregates are created. The caller has locked the provider, and increments its
     generation if the microversion requires it.
     """
-    new_uuids, current = set(uuids), set(list_by_provider(connection, provider_id))
-    removed = ASSOCIATIONS.map_ids(connection, current - new_uuids).values()
-    added = ASSOCIATIONS.ensure(connection, new_uuids - current, now).values()
-    ASSOCIATIONS.change(connection, provider_id, removed, added, now)
-    return new_uuids != current
+    query = select(_AGGREGATES.uuid, _AGGREGATES.id).join(resource_provider_aggregates, _JOINED)
+    memberships = query.where(_MEMBERS.resource_provider_id == provider_id)
+    current = dict(map(tuple, connection.execute(memberships)))
+    added = ASSOCIATIONS.ensure(connection, set(uuids) - current.keys(), now)
+    remaining = {number for uuid, number in current.items() if uuid in uuids}
+    new_ids = remaining.union(added.values())
+    return ASSOCIATIONS.replace(connection, provider_id, current.values(), new_ids, now)

@@ -31,7 +31,7 @@ from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement import resource_providers as providers
 from placement_sched.store.placement.capacity import InventoryIds, RequestedAmount
 from placement_sched.store.placement.consumers import PROVIDER, Owner, Record
-from placement_sched.store.placement.resource_providers import UuidQuery
+from placement_sched.store.placement.resource_providers import DetailsQuery, UuidQuery
 
 _COLUMNS = tables.allocations.c
 #: The resolution of stored times.
@@ -66,22 +66,19 @@ _ALLOCATIONS: Select[Any] = (
     .order_by(_COLUMNS.id)
 )
 _OF_CONSUMER = UuidQuery.from_query(_ALLOCATIONS, _COLUMNS.consumer_id)
-# One statement for the provider and its allocations, without their owners.
-_OF_PROVIDER = UuidQuery.from_query(
-    select(
-        tables.resource_providers.c.uuid,
-        func.coalesce(tables.resource_providers.c.generation, 0),
+# Without the owners of the consumers.
+_DETAILS = DetailsQuery(
+    [
+        tables.resource_classes.c.name,
         _COLUMNS.consumer_id,
         tables.consumers.c.generation,
-        tables.resource_classes.c.name,
         _COLUMNS.used,
         func.coalesce(_COLUMNS.updated_at, _COLUMNS.created_at),
-    )
-    .select_from(tables.resource_providers)
-    .outerjoin(tables.allocations, _COLUMNS.resource_provider_id == tables.resource_providers.c.id)
-    .outerjoin(tables.resource_classes, tables.resource_classes.c.id == _COLUMNS.resource_class_id)
-    .outerjoin(tables.consumers, tables.consumers.c.uuid == _COLUMNS.consumer_id)
-    .order_by(_COLUMNS.id)
+    ],
+    (tables.allocations, _COLUMNS.resource_provider_id == tables.resource_providers.c.id),
+    (tables.resource_classes, tables.resource_classes.c.id == _COLUMNS.resource_class_id),
+    (tables.consumers, tables.consumers.c.uuid == _COLUMNS.consumer_id),
+    order=_COLUMNS.id,
 )
 
 
@@ -188,13 +185,11 @@ def get_by_provider_uuid(
 
     Raises :class:`NotFound` if the provider does not exist.
     """
-    rows = _OF_PROVIDER.get_rows(connection, uuid)
-    allocations = tuple(
-        ProviderAllocation(consumer, generation, name, used, changed)
-        for _, _, consumer, generation, name, used, changed in rows
-        if name is not None
+    _, generation, rows = _DETAILS.read(connection, uuid)
+    return generation, tuple(
+        ProviderAllocation(consumer, consumer_generation, name, used, changed)
+        for name, consumer, consumer_generation, used, changed in rows
     )
-    return rows[0][1], allocations
 
 
 def list_allocations(connection: Connection) -> tuple[Allocation, ...]:

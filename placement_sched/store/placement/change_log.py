@@ -170,7 +170,8 @@ def read(connection: Connection, position: LogPosition) -> Changes:
         return Changes(position, lacks_rows=True)
     if not new and len(rows) <= 1:
         return Changes(position)
-    return _build_changes(_advance(position, {**position.rows, **new}), map(_parse_provider, new))
+    providers = (int(row.split(" ", 2)[1]) for row in new)
+    return _build_changes(_advance(position, {**position.rows, **new}), providers)
 
 
 def read_late_rows(connection: Connection, position: LogPosition) -> Changes:
@@ -236,10 +237,6 @@ def _parse_id(row: str) -> int:
     return int(row.partition(" ")[0])
 
 
-def _parse_provider(row: str) -> int:
-    return int(row.split(" ", 2)[1])
-
-
 def _count(connection: Connection, after: int, last: int) -> int:
     query = sa.select(sa.func.count()).select_from(provider_changes)
     count = connection.scalar(query.where(_COLUMNS.id > after, _COLUMNS.id <= last))
@@ -264,22 +261,20 @@ def trim(connection: Connection, keep: timedelta = KEEP) -> int:
     takes some milliseconds.
     """
     last = _find_last_id_before(connection, keep.total_seconds())
+    is_old = _COLUMNS.id <= last
+    if connection.dialect.name in {"mysql", "mariadb"}:
+        statement = sa.delete(provider_changes).where(is_old)
+        statement = statement.with_dialect_options(mysql_limit=BATCH)
+    else:
+        oldest = sa.select(_COLUMNS.id).where(is_old).order_by(_COLUMNS.id).limit(BATCH)
+        statement = sa.delete(provider_changes).where(_COLUMNS.id.in_(oldest))
     deleted = 0
     for _ in range(BATCHES):
-        count = _delete(connection, last)
+        count = connection.execute(statement).rowcount
         deleted += count
         if count < BATCH:
             break
     return deleted
-
-
-def _delete(connection: Connection, last: int) -> int:
-    old = _COLUMNS.id <= last
-    if connection.dialect.name in {"mysql", "mariadb"}:
-        statement = sa.delete(provider_changes).where(old).with_dialect_options(mysql_limit=BATCH)
-        return connection.execute(statement).rowcount
-    oldest = sa.select(_COLUMNS.id).where(old).order_by(_COLUMNS.id).limit(BATCH)
-    return connection.execute(sa.delete(provider_changes).where(_COLUMNS.id.in_(oldest))).rowcount
 
 
 def find_defect(connection: Connection) -> str | None:

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import Column, ColumnElement, Connection, bindparam, literal, select, update
+from sqlalchemy import Column, Connection, bindparam, literal, select, update
 
 from placement_sched.db import collations, sql
 from placement_sched.db.tables import (
@@ -239,18 +239,13 @@ def finish_records(
             changed[record.id] = new
     for pairs in sql.split_batches(changed.items(), _CLAIMS_PER_STATEMENT):
         change = update(consumers).where(consumers.c.id.in_([number for number, _ in pairs]))
-        values = {
-            name: _build_new_value(
-                consumers.c[name], {number: owner[index] for number, owner in pairs}
-            )
-            for index, name in enumerate(Owner._fields)
-        }
+        values = {}
+        for index, name in enumerate(Owner._fields):
+            new_ids = {key: owner[index] for key, owner in pairs if owner[index] is not None}
+            if new_ids:
+                column = consumers.c[name]
+                values[name] = sa.case(new_ids, value=consumers.c.id, else_=column)
         connection.execute(change.values(values))
-
-
-def _build_new_value(column: Column[Any], values: Mapping[int, int | None]) -> ColumnElement[Any]:
-    new_values = {number: value for number, value in values.items() if value is not None}
-    return sa.case(new_values, value=consumers.c.id, else_=column) if new_values else column
 
 
 def remove(connection: Connection, records: Iterable[Record]) -> None:

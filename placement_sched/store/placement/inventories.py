@@ -15,7 +15,7 @@ from placement_sched.errors import InUse, Invalid
 from placement_sched.model.provider import Inventory, Provider
 from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement.capacity import AMOUNTS, InventoryIds
-from placement_sched.store.placement.resource_providers import UuidQuery
+from placement_sched.store.placement.resource_providers import DetailsQuery
 
 _COLUMNS = inventories.c
 # Reading each attribute by name takes three times as long.
@@ -28,18 +28,11 @@ _INVENTORIES: Select[Any] = select(inventories, resource_classes.c.name).join(
 _OF_PROVIDERS = _INVENTORIES.where(
     _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True))
 ).order_by(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
-# One statement for the provider and its inventories: two statements take nearly twice as long.
-_BY_UUID = UuidQuery.from_query(
-    select(
-        resource_providers.c.uuid,
-        func.coalesce(resource_providers.c.generation, 0),
-        resource_classes.c.name,
-        *(_COLUMNS[name] for name in _FIELDS[1:]),
-    )
-    .select_from(resource_providers)
-    .outerjoin(inventories, _COLUMNS.resource_provider_id == resource_providers.c.id)
-    .outerjoin(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
-    .order_by(_COLUMNS.resource_class_id)
+_DETAILS = DetailsQuery(
+    [resource_classes.c.name, *(_COLUMNS[name] for name in _FIELDS[1:])],
+    (inventories, _COLUMNS.resource_provider_id == resource_providers.c.id),
+    (resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id),
+    order=_COLUMNS.resource_class_id,
 )
 #: Number of classes per statement, in addition to some 10 000 providers.
 _CLASSES_PER_STATEMENT = 1000
@@ -61,13 +54,8 @@ def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[
 
     Raises :class:`NotFound` if the provider does not exist.
     """
-    rows = _BY_UUID.get_rows(connection, uuid)
-    provider_inventories = tuple(
-        Inventory(**dict(zip(_FIELDS, values, strict=True)))
-        for _, _, *values in rows
-        if values[0] is not None
-    )
-    return rows[0][1], provider_inventories
+    _, generation, rows = _DETAILS.read(connection, uuid)
+    return generation, tuple(Inventory(**dict(zip(_FIELDS, row, strict=True))) for row in rows)
 
 
 def map_by_provider_id(

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Connection, Select, bindparam, case, delete, func, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    bindparam,
+    case,
+    delete,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db import sql
@@ -125,14 +137,41 @@ class UuidQuery:
             return self.plain.fetch_rows(connection, {"uuid": uuid})
         return self.either.fetch_rows(connection, uuids)
 
-    def get_rows(self, connection: Connection, uuid: str) -> list[Any]:
-        """Return the rows of a provider, whose first column is its uuid.
 
-        Raises :class:`NotFound` if there are no rows.
+class DetailsQuery:
+    """A query of a provider with its details, such as its traits.
+
+    Both are read by a single statement, because two statements take nearly twice as long.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[ColumnElement[Any]],
+        *joins: tuple[Table, ColumnElement[bool]],
+        order: ColumnElement[Any],
+    ) -> None:
+        """Build the query of ``columns``.
+
+        The first column is never null in a detail. ``joins`` lead from the provider to the tables
+        of the columns.
         """
-        rows = self.find_rows(connection, uuid)
+        generation = func.coalesce(_COLUMNS.generation, 0)
+        query: Select[Any] = select(_COLUMNS.uuid, _COLUMNS.id, generation, *columns)
+        query = query.select_from(resource_providers).order_by(order)
+        for table, condition in joins:
+            query = query.outerjoin(table, condition)
+        self._query = UuidQuery.from_query(query)
+
+    def read(self, connection: Connection, uuid: str) -> tuple[int, int, list[Sequence[Any]]]:
+        """Return id, generation and details of a provider.
+
+        Raises :class:`NotFound` if the provider does not exist.
+        """
+        rows = self._query.find_rows(connection, uuid)
         stored = get_stored_uuid(uuid, {row[0] for row in rows})
-        return [row for row in rows if row[0] == stored]
+        own_rows = [row for row in rows if row[0] == stored]
+        _, provider_id, generation, *_ = own_rows[0]
+        return provider_id, generation, [row[3:] for row in own_rows if row[3] is not None]
 
 
 # The statements of every request are built once: building takes longer than sending.

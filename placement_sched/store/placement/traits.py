@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Delete, Select, bindparam, delete, exists, func, select, update
+from sqlalchemy import Connection, Delete, Select, bindparam, delete, exists, select, update
 
 from placement_sched.db import sql, tables
 from placement_sched.db.tables import (
@@ -24,24 +24,18 @@ _ON_PROVIDERS, _PROVIDERS = resource_provider_traits.c, tables.resource_provider
 _FIELDS = (traits.c.id, traits.c.name, traits.c.created_at, traits.c.updated_at)
 _TRAITS: Select[tuple[int, str, datetime, datetime]] = select(*_FIELDS).order_by(traits.c.id)
 _OF_NAMES = _TRAITS.where(traits.c.name.in_(bindparam("names", expanding=True)))
-# One statement for the provider and its traits: two statements take nearly twice as long.
-_WITH_TRAITS = resource_providers.UuidQuery.from_query(
-    select(
-        _PROVIDERS.uuid,
-        _PROVIDERS.id.label("provider_id"),
-        func.coalesce(_PROVIDERS.generation, 0).label("generation"),
-        *_FIELDS,
-    )
-    .select_from(tables.resource_providers)
-    .outerjoin(resource_provider_traits, _ON_PROVIDERS.resource_provider_id == _PROVIDERS.id)
-    .outerjoin(traits, traits.c.id == _ON_PROVIDERS.trait_id)
-    .order_by(traits.c.id)
+_DETAILS = resource_providers.DetailsQuery(
+    _FIELDS,
+    (resource_provider_traits, _ON_PROVIDERS.resource_provider_id == _PROVIDERS.id),
+    (traits, traits.c.id == _ON_PROVIDERS.trait_id),
+    order=traits.c.id,
 )
 #: The traits of providers.
 ASSOCIATIONS = Associations(
     "a trait", resource_provider_traits, _ON_PROVIDERS.trait_id, traits.c.name
 )
 map_ids = ASSOCIATIONS.map_ids
+replace = ASSOCIATIONS.replace
 replace_many = ASSOCIATIONS.replace_many
 add_to_providers = ASSOCIATIONS.add
 remove_from_providers = ASSOCIATIONS.remove
@@ -77,10 +71,8 @@ def list_by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, 
 
 def get_provider_traits(connection: Connection, uuid: str) -> ProviderTraits:
     """Return the traits of a provider, or raise :class:`NotFound`."""
-    rows = _WITH_TRAITS.get_rows(connection, uuid)
-    _, provider_id, generation, *_ = rows[0]
-    provider_traits = tuple(Trait._make(row[3:]) for row in rows if row[3] is not None)
-    return ProviderTraits(provider_id, generation, provider_traits)
+    provider_id, generation, rows = _DETAILS.read(connection, uuid)
+    return ProviderTraits(provider_id, generation, tuple(map(Trait._make, rows)))
 
 
 def get_by_name(connection: Connection, name: str) -> Trait:
@@ -143,22 +135,6 @@ def remove(connection: Connection, trait: Trait) -> None:
         result = connection.execute(delete(traits).where(traits.c.id == trait.id))
     if not result.rowcount:  # another request has deleted it
         raise _build_not_found(trait.name)
-
-
-def replace(
-    connection: Connection,
-    provider_id: int,
-    current_ids: Collection[int],
-    new_ids: Collection[int],
-    now: datetime,
-) -> bool:
-    """Replace the trait ids ``current_ids`` of a provider by ``new_ids``.
-
-    Returns whether they differ. The caller has locked the provider and increments its generation.
-    """
-    removed, added = set(current_ids).difference(new_ids), set(new_ids).difference(current_ids)
-    ASSOCIATIONS.change(connection, provider_id, removed, added, now)
-    return bool(removed or added)
 
 
 def _build_not_found(name: str) -> NotFound:

@@ -23,20 +23,16 @@ from placement_sched.db.tables import (
 )
 from placement_sched.model.provider import UNKNOWN_TYPE
 from placement_sched.store.placement.capacity import build_used_sum
-from placement_sched.store.placement.resource_providers import UuidQuery
+from placement_sched.store.placement.resource_providers import DetailsQuery
 
-# One statement for the provider and its usages: two statements take nearly twice as long.
-_OF_PROVIDER = UuidQuery.from_query(
-    select(
-        resource_providers.c.uuid,
-        func.coalesce(resource_providers.c.generation, 0),
+_DETAILS = DetailsQuery(
+    [
         resource_classes.c.name,
         build_used_sum(inventories.c.resource_provider_id, inventories.c.resource_class_id),
-    )
-    .select_from(resource_providers)
-    .outerjoin(inventories, inventories.c.resource_provider_id == resource_providers.c.id)
-    .outerjoin(resource_classes, resource_classes.c.id == inventories.c.resource_class_id)
-    .order_by(resource_classes.c.id)
+    ],
+    (inventories, inventories.c.resource_provider_id == resource_providers.c.id),
+    (resource_classes, resource_classes.c.id == inventories.c.resource_class_id),
+    order=resource_classes.c.id,
 )
 
 
@@ -54,9 +50,8 @@ def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, dict[s
 
     Every class with an inventory has a usage, which may be 0. Raises :class:`NotFound`.
     """
-    rows = _OF_PROVIDER.get_rows(connection, uuid)
-    used = {name: int(amount) for _, _, name, amount in rows if name is not None}
-    return rows[0][1], used
+    _, generation, rows = _DETAILS.read(connection, uuid)
+    return generation, {name: int(amount) for name, amount in rows}
 
 
 def map_project_amounts(

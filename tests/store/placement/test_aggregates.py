@@ -26,7 +26,7 @@ def test_aggregates_of_a_provider_are_replaced(database, provider_ids):
     ]
     assert changes == [True, True, False, True]
     with database.read() as connection:
-        assert aggregates.list_by_provider(connection, provider_ids[0]) == ()
+        assert provider_ids[0] not in aggregates.map_by_provider_id(connection)
 
 
 HOUR_LATER = NOW + timedelta(hours=1)

@@ -246,7 +246,7 @@ def test_deletion_removes_all_rows_of_a_provider_and_is_rejected_for_a_parent(da
     remove_provider(database, child)
     with database.read() as connection:
         assert inventories.map_by_provider_id(connection, [child.id]) == {}
-        assert aggregates.list_by_provider(connection, child.id) == ()
+        assert child.id not in aggregates.map_by_provider_id(connection)
     with pytest.raises(NotFound):
         read_provider(database, child)
     remove_provider(database, parent)
