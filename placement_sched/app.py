@@ -24,7 +24,7 @@ from placement_sched.api.identity import NEWEST as IDENTITY_VERSION
 from placement_sched.api.image import API as IMAGE
 from placement_sched.api.image import NEWEST as IMAGE_VERSION
 from placement_sched.api.metrics import Metrics
-from placement_sched.api.middleware import WSGI, AccessLog, observe_requests, set_request_context
+from placement_sched.api.middleware import WSGI, log_requests, observe_requests, set_request_context
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.policy import Policy, check_files
@@ -70,7 +70,7 @@ def wrap_for_worker(application: WSGI) -> WSGI:
     1000 candidates.
     """
     freeze_loaded_objects()
-    return AccessLog(application)
+    return log_requests(application)
 
 
 @dataclass(frozen=True, slots=True)

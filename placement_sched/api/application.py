@@ -269,20 +269,24 @@ class Application(flask.Flask):
         raise Invalid(f"There is no such action: {action}")
 
     def make_response(self, rv: Any) -> flask.Response:
-        """Build the response from an ApiResponse, or a Flask view's value."""
+        """Convert the value that a view has returned.
+
+        A view of an API returns an :class:`ApiResponse`, and a view of an extension any value of
+        Flask.
+        """
         if not isinstance(rv, ApiResponse):
             return super().make_response(rv)
         request = _get_request()
-        api, version = request.api, request.version
-        if api is None:
+        if request.api is None:
             return Response(rv, {})
-        response = Response(
-            rv, {} if version is None else api.conventions.build_version_headers(version)
-        )
-        route = request.matched
-        labels = RequestLabels(api.name, "" if route is None else route.path, request.sent_method)
-        set_labels(request.environ, labels, str(version) if version else "")
-        return response
+        self._label_request(request, request.api)
+        return Response(rv, request.version_headers)
+
+    def _label_request(self, request: Request, api: Api) -> None:
+        """Record API, route and version for the metrics and the access log."""
+        path = "" if request.matched is None else request.matched.path
+        labels = RequestLabels(api.name, path, request.sent_method)
+        set_labels(request.environ, labels, str(request.version or ""))
 
     def _report_http_error(self, failure: exceptions.HTTPException) -> Any:
         """Report an error of Flask or werkzeug.

@@ -3,7 +3,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -90,24 +90,18 @@ def set_request_context(application: WSGI) -> WSGI:
     return serve
 
 
-class AccessLog:
-    """A WSGI application that logs each request to ``inner``.
+def log_requests(application: WSGI) -> WSGI:
+    """Wrap ``application`` to log each request.
 
     The line is the common log format of Apache httpd (host, ident, user, time, request line,
     status, bytes), then the request id and the milliseconds until the response was ready.
     """
 
-    def __init__(self, inner: WSGI) -> None:
-        self._inner = inner
-
-    def __call__(
-        self, environ: dict[str, Any], start_response: Callable[..., Any]
-    ) -> Iterable[bytes]:
-        """Call the wrapped application and log its response."""
+    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if not LOG.isEnabledFor(logging.INFO):
-            return self._inner(environ, start_response)
+            return application(environ, start_response)
         began = time.perf_counter()
-        # The path as sent, read before ``inner`` shifts a part of it to SCRIPT_NAME.
+        # The path as sent, read before the application shifts a part of it to SCRIPT_NAME.
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         query = environ.get("QUERY_STRING", "")
         target = _escape(f"{path}?{query}" if query else path)
@@ -119,39 +113,50 @@ class AccessLog:
             headers = {name.lower(): value for name, value in header_list}
             return start_response(status_line, header_list, *rest)
 
-        body = self._inner(environ, start)
+        body = application(environ, start)
         milliseconds = round((time.perf_counter() - began) * 1000, 1)
+        # Logged after the client has its response (PEP 3333).
+        return ClosingIterator(
+            body, lambda: _log_request(environ, target, status, headers, milliseconds)
+        )
 
-        def log() -> None:  # after the client has its response (PEP 3333)
-            context, labels = find_context(environ), find_labels(environ)
-            # From a header if there is a proxy: it may be any text.
-            client = _escape_word(environ.get("REMOTE_ADDR") or "")
-            # Fields for [DEFAULT] use_json. The context has the ids, the user and the project.
-            fields = {
-                "method": environ.get("REQUEST_METHOD"),
-                "path": target,
-                "api": labels.api if labels else None,
-                "route": labels.route if labels else None,
-                "status": int(status) if status.isdecimal() else None,
-                "duration_ms": milliseconds,
-                "client": client or None,
-            }
-            LOG.info(
-                '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
-                client or "-",
-                _format_user(context),
-                datetime.now().astimezone().strftime("%d/%b/%Y:%H:%M:%S %z"),
-                environ.get("REQUEST_METHOD", "-"),
-                target,
-                environ.get("SERVER_PROTOCOL", "-"),
-                status,
-                headers.get("content-length", "-"),
-                headers.get("x-openstack-request-id", "-"),
-                milliseconds,
-                extra={"context": context, "extra": fields},
-            )
+    return serve
 
-        return ClosingIterator(body, log)
+
+def _log_request(
+    environ: dict[str, Any],
+    target: str,
+    status: str,
+    headers: Mapping[str, str],
+    milliseconds: float,
+) -> None:
+    context, labels = find_context(environ), find_labels(environ)
+    # From a header if there is a proxy: it may be any text.
+    client = _escape_word(environ.get("REMOTE_ADDR") or "")
+    # Fields for [DEFAULT] use_json. The context has the ids, the user and the project.
+    fields = {
+        "method": environ.get("REQUEST_METHOD"),
+        "path": target,
+        "api": labels.api if labels else None,
+        "route": labels.route if labels else None,
+        "status": int(status) if status.isdecimal() else None,
+        "duration_ms": milliseconds,
+        "client": client or None,
+    }
+    LOG.info(
+        '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
+        client or "-",
+        _format_user(context),
+        datetime.now().astimezone().strftime("%d/%b/%Y:%H:%M:%S %z"),
+        environ.get("REQUEST_METHOD", "-"),
+        target,
+        environ.get("SERVER_PROTOCOL", "-"),
+        status,
+        headers.get("content-length", "-"),
+        headers.get("x-openstack-request-id", "-"),
+        milliseconds,
+        extra={"context": context, "extra": fields},
+    )
 
 
 def _format_user(context: RequestContext | None) -> str:

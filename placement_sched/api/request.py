@@ -225,6 +225,13 @@ class Request(flask.Request):
         return None if self.url_rule is None else self.url_rule.route
 
     @property
+    def version_headers(self) -> Mapping[str, str]:
+        """Return the version headers of the response, once it is negotiated."""
+        if self.api is None or self.version is None:
+            return {}
+        return self.api.conventions.build_version_headers(self.version)
+
+    @property
     def base(self) -> str:
         """Return the prefix of links in responses (``/placement``)."""
         return f"{self.root_path.rstrip('/')}{self.prefix}"

@@ -318,7 +318,7 @@ class ProviderCache:
             self._load_lock.release()
 
     def _load_changed(self, connection: Connection, changes: Changes) -> None:
-        """Load the changed providers again. The caller holds the load lock."""
+        """Load the changed providers again, under the load lock of the caller."""
         columns = self._get_columns()
         names = provider_state.read_names(connection) if changes.names else columns.names
         rows = provider_state.read_providers(connection, changes.providers)

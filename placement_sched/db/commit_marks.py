@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commit marks: rows that show whether a transaction was committed.
 
-If the response to COMMIT is lost, it is not known whether the transaction was committed
-(doc/decisions/0014). A writing transaction therefore inserts a row with its own key, the mark::
+The response to COMMIT may be lost (doc/decisions/0014). A writing transaction therefore inserts a
+row with its own key, the mark::
 
-    mark_commit(connection, mark)   # sets commit_with = "INSERT ...; COMMIT"
+    mark_commit(connection, mark)   # sets commit_with, the INSERT and the COMMIT
     connection.commit()             # sends commit_with (replace_commits)
     is_done(read, mark)             # after a lost response
 
@@ -88,7 +88,7 @@ def mark_commit(connection: Connection, mark: str) -> None:
 
 
 def replace_commits(engine: Engine) -> None:
-    """Make an engine send the SQL in ``commit_with``, if it is set, for COMMIT.
+    """Make an engine send the SQL in ``commit_with`` for COMMIT, if set.
 
     ``commit_with`` and ``has_written`` are attributes of the driver's connection, and are reset at
     the end of each transaction.

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 from webtest import TestApp
 
-from placement_sched.api.middleware import AccessLog
+from placement_sched.api.middleware import log_requests
 from placement_sched.app import create_app, create_placement_app, make_services
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
@@ -75,8 +75,8 @@ def test_token_with_role_admin_or_service_is_accepted(keystone_app, keystone):
 def test_access_log_names_the_user_of_the_token(keystone_app, keystone, caplog):
     caplog.set_level(logging.INFO)
     token = keystone.issue_token("ann", "shop", "admin")
-    TestApp(AccessLog(keystone_app.app)).get(PROVIDERS_PATH, headers=build_headers(token))
-    (line,) = [r.getMessage() for r in caplog.records if r.name == AccessLog.__module__]
+    TestApp(log_requests(keystone_app.app)).get(PROVIDERS_PATH, headers=build_headers(token))
+    (line,) = [r.getMessage() for r in caplog.records if r.name == log_requests.__module__]
     assert " - ann [" in line
     assert token not in caplog.text
 

@@ -14,7 +14,7 @@ from oslo_context import context
 from webtest import TestApp
 from werkzeug.test import run_wsgi_app
 
-from placement_sched.api.middleware import AccessLog, find_context, set_request_context
+from placement_sched.api.middleware import find_context, log_requests, set_request_context
 from placement_sched.api.serving import BodyReader
 
 JSON_RESPONSE_HEADERS = [("Content-Type", "application/json"), ("Content-Length", "2")]
@@ -46,7 +46,7 @@ def read_log_line_of_request(caplog):
             if confirmed
             else json_application
         )
-        TestApp(AccessLog(served)).get(path, extra_environ=environ)
+        TestApp(log_requests(served)).get(path, extra_environ=environ)
         (record,) = caplog.records
         caplog.clear()
         return record.getMessage()
@@ -78,7 +78,7 @@ def test_noauth2_user_is_not_logged(sqlite_app, caplog):
     forged = {"X-Identity-Status": "Confirmed", "X-User-Id": "forged", "X-Auth-Token": "secret"}
     paths = ("/placement/traits", "/healthz", "/metrics", "/", "/nothing")
     for path in paths:
-        TestApp(AccessLog(sqlite_app.app)).get(path, headers=forged, expect_errors=True)
+        TestApp(log_requests(sqlite_app.app)).get(path, headers=forged, expect_errors=True)
     lines = [message for message in caplog.messages if "HTTP/1" in message]
     assert len(lines) == len(paths)
     assert all(" - - [" in line and "secret" not in line for line in lines)
@@ -105,7 +105,7 @@ def test_token_is_never_logged(read_log_line_of_request):
 
 def test_requests_are_not_logged_if_the_log_level_is_above_info(caplog):
     caplog.set_level(logging.WARNING)
-    assert TestApp(AccessLog(json_application)).get("/").json == {}
+    assert TestApp(log_requests(json_application)).get("/").json == {}
     assert caplog.records == []
 
 

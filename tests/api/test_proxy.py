@@ -5,7 +5,7 @@ import logging
 
 from webtest import TestApp
 
-from placement_sched.api.middleware import AccessLog
+from placement_sched.api.middleware import log_requests
 
 PROXY_HEADERS_CONFIG = "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
 FORWARDED_HEADERS = {
@@ -56,7 +56,7 @@ def test_proxy_headers_are_ignored_by_default(sqlite_app):
 
 def test_access_log_has_the_client_address_of_the_forwarded_header(make_configured_app, caplog):
     caplog.set_level(logging.INFO)
-    app = TestApp(AccessLog(make_configured_app(PROXY_HEADERS_CONFIG).app))
+    app = TestApp(log_requests(make_configured_app(PROXY_HEADERS_CONFIG).app))
     app.get("/healthz", headers=FORWARDED_HEADERS)
-    (line,) = [r.getMessage() for r in caplog.records if r.name == AccessLog.__module__]
+    (line,) = [r.getMessage() for r in caplog.records if r.name == log_requests.__module__]
     assert line.startswith("192.0.2.7 ")

@@ -9,7 +9,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.api import middleware
-from placement_sched.api.middleware import AccessLog
+from placement_sched.api.middleware import log_requests
 from tests.support.scheduling import make_flavor, make_report, make_spec
 
 SLOW_REQUEST_CONFIG = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"
@@ -84,12 +84,12 @@ def test_access_log_in_json_has_route_status_and_duration_as_fields(make_configu
     caplog.set_level(logging.INFO)
     app = make_configured_app("[api]\nauth_strategy = noauth2\n")
     sent = "req-11111111-1111-4111-8111-111111111111"
-    TestApp(AccessLog(app.app)).get(
+    TestApp(log_requests(app.app)).get(
         "/placement/resource_providers/X?a=b",
         headers={**ADMIN_TOKEN, "X-Openstack-Request-Id": sent},
         status=404,
     )
-    (record,) = [one for one in caplog.records if one.name == AccessLog.__module__]
+    (record,) = [one for one in caplog.records if one.name == log_requests.__module__]
     line = json.loads(JSONFormatter().format(record))
     extra = line["extra"]
     assert extra.pop("duration_ms") >= 0

@@ -2,7 +2,7 @@
 """Routes of hypervisors: compute nodes and their services (compute API)."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import orjson
 
@@ -66,7 +66,10 @@ def statistics(call: ApiCall) -> ApiResponse:
         enabled = [
             row for row in compute_nodes.list_hypervisors(connection) if not row.service.disabled
         ]
-        sums = _sum_figures(compute_nodes.iterate_hypervisor_details(connection, enabled))
+        sums = dict.fromkeys(("count", *_FIGURES, "current_workload", "running_vms"), 0)
+        for hypervisor in compute_nodes.iterate_hypervisor_details(connection, enabled):
+            for name, value in {"count": 1, **_get_figures(hypervisor)}.items():
+                sums[name] += value or 0
     return ApiResponse(body={"hypervisor_statistics": sums})
 
 
@@ -244,11 +247,3 @@ def _get_figures(hypervisor: HypervisorDetails) -> dict[str, int | None]:
         "current_workload": int(node.stats.get("io_workload", 0)),
         "running_vms": int(node.stats.get("num_instances", 0)),
     }
-
-
-def _sum_figures(hypervisors: Iterable[HypervisorDetails]) -> dict[str, int]:
-    sums = dict.fromkeys(("count", *_FIGURES, "current_workload", "running_vms"), 0)
-    for hypervisor in hypervisors:
-        for name, value in {"count": 1, **_get_figures(hypervisor)}.items():
-            sums[name] += value or 0
-    return sums

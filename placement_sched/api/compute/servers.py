@@ -3,7 +3,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from hashlib import sha224
 from itertools import zip_longest
 from urllib.parse import quote
@@ -137,12 +136,20 @@ def read_query(call: ApiCall, kind: str) -> ServerQuery | None:
     all_projects = _parse_all_tenants(call, kind)
     if not all(_can_match(key, value) for key, value in filters.items()):
         return None
-    since, until = (_parse_time(filters, key) for key in ("changes-since", "changes-before"))
+    since, until = (
+        formats.read(formats.parse_datetime, filters[key], key) if key in filters else None
+        for key in ("changes-since", "changes-before")
+    )
     if since is not None and until is not None and since > until:
         raise Invalid("The value of changes-since must be less than or equal to changes-before.")
     marker, power = call.find_value("marker"), filters.get("power_state")
     if power is not None and not re.fullmatch(r"[0-9]{1,9}", power, re.ASCII):
         raise Invalid("power_state must be a number")
+    equal = {
+        column: normalize_uuid(filters[key]) if key == "uuid" else filters[key]
+        for key, column in _COLUMN_BY_FILTER.items()
+        if key in filters
+    }
     project_id = filters.get("project_id", filters.get("tenant_id"))
     return ServerQuery(
         project_id=project_id if all_projects else call.identity.project_id,
@@ -151,7 +158,7 @@ def read_query(call: ApiCall, kind: str) -> ServerQuery | None:
         power_state=None if power is None else int(power),
         zone=filters.get("availability_zone"),
         default_zone=call.settings.DEFAULT.default_availability_zone,
-        equal=_parse_equal(filters),
+        equal=equal,
         changed_since=since,
         changed_before=until,
         sort=_parse_sort(call),
@@ -176,18 +183,6 @@ def _can_match(key: str, value: str) -> bool:
     if key == "locked":
         return not parse_boolean(value, f"locked must be a boolean, not {value!r}")
     return key not in _ALWAYS_FALSE or not value or not bool_from_string(value, default=True)
-
-
-def _parse_equal(filters: Mapping[str, str]) -> dict[str, str]:
-    return {
-        column: normalize_uuid(filters[key]) if key == "uuid" else filters[key]
-        for key, column in _COLUMN_BY_FILTER.items()
-        if key in filters
-    }
-
-
-def _parse_time(filters: Mapping[str, str], key: str) -> datetime | None:
-    return formats.read(formats.parse_datetime, filters[key], key) if key in filters else None
 
 
 def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:

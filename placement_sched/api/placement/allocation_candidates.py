@@ -153,7 +153,7 @@ def render(requests: Iterable[AllocationRequest], version: Version) -> bytes:
 
 
 def _render_each(requests: Iterable[AllocationRequest], version: Version) -> Iterator[str]:
-    """Yield the JSON of each request, from a template for all of the same layout."""
+    """Yield the JSON of each request, from a template for each layout."""
     templates: dict[int, Callable[..., str]] = {}
     for layout, uuids, root_uuid in requests:
         fill_in = templates.get(id(layout))

@@ -8,7 +8,6 @@ Placement documentation, "Granular Resource Requests". The specs on string suffi
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.routing import ApiCall
@@ -160,56 +159,38 @@ def _parse_uuids(text: str, key: str) -> frozenset[str]:
     return frozenset(uuids)
 
 
-class _Parameters(NamedTuple):
-    """Query parameters in the order sent, and the microversion."""
-
-    query: tuple[tuple[str, str], ...]
-    version: Version
-
-    def list_values(self, key: str) -> list[str]:
-        return [value for name, value in self.query if name == key]
-
-    def find_first(self, key: str) -> str | None:
-        return next(iter(self.list_values(key)), None)
-
-
 def parse_query(call: ApiCall) -> CandidatesQuery:
     """Build a candidates query from a query string that fits its schema.
 
     Raises :class:`Invalid`, naming the parameter, for malformed or contradictory values.
     """
     max_groups: int = call.services.settings.placement.max_request_groups
-    params = _Parameters(call.query, call.version)
     # The order of the checks is OpenStack placement's, so that the same error is reported.
-    root_traits = _parse_root_traits(params)
+    root_traits = _parse_root_traits(call)
     # Repeated subtrees are dropped, since each subtree costs a comparison per combination.
-    subtrees = tuple(
-        dict.fromkeys(_parse_subtree(text) for text in params.list_values("same_subtree"))
-    )
-    suffixes = dict.fromkeys(
-        match["suffix"] for key, _ in params.query if (match := _KEY.match(key))
-    )
+    subtrees = tuple(dict.fromkeys(map(_parse_subtree, call.list_values("same_subtree"))))
+    suffixes = dict.fromkeys(match["suffix"] for key, _ in call.query if (match := _KEY.match(key)))
     if len(suffixes) > max_groups:
         raise TooComplex(
             f"{_FAULT}: {len(suffixes)} request groups exceed [placement] max_request_groups "
             f"({max_groups})."
         )
-    groups = tuple(_parse_group(params, suffix) for suffix in suffixes)
+    groups = tuple(_parse_group(call, suffix) for suffix in suffixes)
     _check_conditions(groups, root_traits)
-    if not params.version.has(mv.SAME_SUBTREE):
-        _check_resourceless(params, groups, set())
-    _check_resources(params, groups)
+    if not call.version.has(mv.SAME_SUBTREE):
+        _check_resourceless(call, groups, set())
+    _check_resources(call, groups)
     for subtree in subtrees:
         if unknown := sorted(set(subtree).difference(suffixes)):
             raise BadValue(
                 f"Real suffixes should be specified in `same_subtree`: {unknown} not found in "
                 f"{sorted(suffixes)}."
             )
-    _check_resourceless(params, groups, {suffix for subtree in subtrees for suffix in subtree})
+    _check_resourceless(call, groups, {suffix for subtree in subtrees for suffix in subtree})
     _check_conflicts(groups)
     # As in OpenStack placement, the first value of both parameters counts. If another parameter
     # is repeated, its last value counts.
-    policy, limit = params.find_first("group_policy"), params.find_first("limit")
+    policy, limit = (next(iter(call.list_values(name)), None) for name in ("group_policy", "limit"))
     if not policy and sum(1 for suffix in suffixes if suffix) > 1:
         raise Invalid(
             'The "group_policy" parameter is required when specifying more than one '
@@ -237,8 +218,8 @@ def _check_conditions(groups: Iterable[RequestGroup], root_traits: TraitTerms) -
         )
 
 
-def _parse_root_traits(params: _Parameters) -> TraitTerms:
-    values = params.list_values("root_required")
+def _parse_root_traits(call: ApiCall) -> TraitTerms:
+    values = call.list_values("root_required")
     if len(values) > 1:
         raise Invalid(
             "Query parameter 'root_required' may be specified only once.",
@@ -246,7 +227,7 @@ def _parse_root_traits(params: _Parameters) -> TraitTerms:
         )
     if values and values[0].startswith(_ANY):
         raise Invalid(f"{_FAULT}: 'root_required' does not support any-traits. Got: {values[0]}")
-    traits = parse_traits(values, params.version, "root_required")
+    traits = parse_traits(values, call.version, "root_required")
     if conflicts := _find_conflicts(traits):
         raise BadValue(
             f"Conflicting required and forbidden traits found in root_required: {conflicts}"
@@ -261,14 +242,14 @@ def _parse_subtree(text: str) -> tuple[str, ...]:
     return suffixes
 
 
-def _parse_group(params: _Parameters, suffix: str) -> RequestGroup:
+def _parse_group(call: ApiCall, suffix: str) -> RequestGroup:
     # Every value must be well formed. The last value counts.
-    amounts = [parse_resources(text) for text in params.list_values(f"resources{suffix}")]
+    amounts = [parse_resources(text) for text in call.list_values(f"resources{suffix}")]
     required, member_of, in_tree = f"required{suffix}", f"member_of{suffix}", f"in_tree{suffix}"
-    traits = parse_traits(params.list_values(required), params.version, required)
-    aggregates = parse_member_of(params.list_values(member_of), params.version, member_of)
+    traits = parse_traits(call.list_values(required), call.version, required)
+    aggregates = parse_member_of(call.list_values(member_of), call.version, member_of)
     tree = None
-    for text in params.list_values(in_tree):
+    for text in call.list_values(in_tree):
         tree = read_uuid(text.strip())
         if tree is None:
             raise Invalid(
@@ -280,11 +261,11 @@ def _parse_group(params: _Parameters, suffix: str) -> RequestGroup:
     )
 
 
-def _check_resources(params: _Parameters, groups: Iterable[RequestGroup]) -> None:
+def _check_resources(call: ApiCall, groups: Iterable[RequestGroup]) -> None:
     if any(group.resources for group in groups):
         return
-    parameters = f"Got: {', '.join(sorted({key for key, _ in params.query})) or 'no parameters'}"
-    if params.version.has(mv.SAME_SUBTREE):
+    parameters = f"Got: {', '.join(sorted({key for key, _ in call.query})) or 'no parameters'}"
+    if call.version.has(mv.SAME_SUBTREE):
         raise Invalid(
             f"There must be at least one resources or resources[$S] parameter. {parameters}",
             code="placement.query.missing_value",
@@ -295,18 +276,18 @@ def _check_resources(params: _Parameters, groups: Iterable[RequestGroup]) -> Non
 
 
 def _check_resourceless(
-    params: _Parameters, groups: Iterable[RequestGroup], in_subtrees: set[str]
+    call: ApiCall, groups: Iterable[RequestGroup], in_subtrees: set[str]
 ) -> None:
     """Reject groups without resources, unless ``same_subtree`` lists them."""
     suffixes = [
         group.suffix for group in groups if not group.resources and group.suffix not in in_subtrees
     ]
-    if suffixes and params.version.has(mv.SAME_SUBTREE):
+    if suffixes and call.version.has(mv.SAME_SUBTREE):
         raise BadValue(
             "Resourceless suffixed group request should be specified in `same_subtree` query "
             f"param: bad group(s) - {suffixes}."
         )
-    keys = {key for key, _ in params.query}
+    keys = {key for key, _ in call.query}
     for name, label in (("required", "traits"), ("member_of", "member_of"), ("in_tree", "in_tree")):
         if orphans := [f"{name}{suffix}" for suffix in suffixes if f"{name}{suffix}" in keys]:
             raise Invalid(

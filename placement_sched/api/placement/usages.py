@@ -2,8 +2,7 @@
 """Routes of usages of a provider and of a project or user."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from placement_sched.api.placement import (
     AMOUNTS,
@@ -84,16 +83,14 @@ def of_project(call: ApiCall) -> ApiResponse:
         user_id=user_id,
         consumer_type=None if consumer_type == _ALL else consumer_type,
     )
-    return with_last_modified(call, {"usages": _group_by_type(consumer_type, rows)})
-
-
-def _group_by_type(consumer_type: str | None, rows: Sequence[TypeUsage]) -> Mapping[str, Any]:
-    if consumer_type != _ALL:
-        return {row.consumer_type: {**row.amounts, **_count_consumers([row])} for row in rows}
-    total: Counter[str] = Counter()
-    for row in rows:
-        total.update(row.amounts)
-    return {_ALL: {**total, **_count_consumers(rows)}} if rows else {}
+    if consumer_type == _ALL:
+        total: Counter[str] = Counter()
+        for row in rows:
+            total.update(row.amounts)
+        by_type = {_ALL: {**total, **_count_consumers(rows)}} if rows else {}
+    else:
+        by_type = {row.consumer_type: {**row.amounts, **_count_consumers([row])} for row in rows}
+    return with_last_modified(call, {"usages": by_type})
 
 
 def _count_consumers(rows: Sequence[TypeUsage]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from webtest import TestApp
 
-from placement_sched.api.middleware import AccessLog
+from placement_sched.api.middleware import log_requests
 from placement_sched.app import create_app
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
@@ -69,7 +69,7 @@ def console_app(keystone, tmp_path_factory, sqlite_template):
 
 @pytest.fixture
 def browser(console_app):
-    return TestApp(AccessLog(console_app), extra_environ=HTTPS_ENVIRON)
+    return TestApp(log_requests(console_app), extra_environ=HTTPS_ENVIRON)
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def browser_without_keystone(tmp_path, sqlite_template):
     with make_console_app_with_keystone(
         "http://127.0.0.1:9", tmp_path, sqlite_template
     ) as application:
-        yield TestApp(AccessLog(application), extra_environ=HTTPS_ENVIRON)
+        yield TestApp(log_requests(application), extra_environ=HTTPS_ENVIRON)
 
 
 def read_redirect_path(response):
