@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from placement_sched.candidates.columns import truncate_capacities
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, can_serve
 from placement_sched.candidates.constraints import (
     iterate_constraints,
@@ -28,7 +29,7 @@ from placement_sched.candidates.request import Rules, Search, needs_single_provi
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
-from placement_sched.explain.changes import build_change, suggest_dropping
+from placement_sched.explain.changes import build_change, find_fitting_amounts, suggest_dropping
 from placement_sched.explain.stages import CheckedTrees, Stage
 from placement_sched.explain.values import NearMiss, NearMisses
 from placement_sched.model.candidates_query import (
@@ -85,7 +86,11 @@ def find_near_misses(
     patterns = tuple(_group_by_pattern(checked, ignored_roots))
     constraints = [*(stage.constraint for stage in checked.stages), *iterate_rules(search.query)]
     rules = (1 << len(constraints)) - (1 << len(checked.stages))
-    uuids = dict(zip(checked.uses.root_ids.tolist(), checked.uses.root_uuids, strict=True))
+    uuids = dict(
+        zip(
+            checked.tree_providers.root_ids.tolist(), checked.tree_providers.root_uuids, strict=True
+        )
+    )
     misses: list[NearMiss] = []
     complete = True
     try:
@@ -121,7 +126,7 @@ def _find_single_misses(checked: CheckedTrees, ignored_roots: Collection[int]) -
     """
     unmet = ~checked.met.T
     numbers = unmet.sum(axis=1)
-    is_ignored = np.isin(checked.uses.ids, list(ignored_roots))
+    is_ignored = np.isin(checked.tree_providers.ids, list(ignored_roots))
     numbers[is_ignored | (numbers == 0)] = len(checked.stages) + 1
     nearest = np.flatnonzero(numbers == numbers.min(initial=len(checked.stages)))
     patterns, inverse = np.unique(unmet[nearest], axis=0, return_inverse=True)
@@ -129,7 +134,9 @@ def _find_single_misses(checked: CheckedTrees, ignored_roots: Collection[int]) -
     misses = []
     # Patterns with earlier constraints come first.
     for number in reversed(range(len(patterns))):
-        roots = tuple(checked.uses.root_uuids[nearest[inverse.ravel() == number]].tolist())
+        roots = tuple(
+            checked.tree_providers.root_uuids[nearest[inverse.ravel() == number]].tolist()
+        )
         broken = tuple(constraints[index] for index in np.flatnonzero(patterns[number]).tolist())
         misses.append(NearMiss(broken, len(roots), roots))
     return NearMisses.from_misses(misses)
@@ -145,6 +152,64 @@ def with_amount(query: CandidatesQuery, stage: Stage, amount: int) -> Candidates
         return replace(group, resources=tuple(amounts.items()))
 
     return replace(query, groups=tuple(map(replace_amount, query.groups)))
+
+
+def find_nearest_amounts(
+    source: ProviderSource,
+    search: Search,
+    roots_with_candidates: Collection[str],
+    stage: Stage,
+    limit: int,
+) -> Mapping[str, int]:
+    """Map uuids of roots to the fitting amounts nearest to the request.
+
+    ``stage`` is the constraint on the requested amount, and ``roots_with_candidates`` are uuids.
+    The result has the ``limit`` trees with the nearest amounts, nearest first. The amount of a tree
+    is the largest amount below the requested amount that fits. If no tree has such an amount, it is
+    the smallest amount above. Only trees without candidates that meet all other constraints are
+    considered. With the new amount, their providers may still not serve together.
+    """
+    checked = CheckedTrees.check(source, search)
+    trees, amount = checked.tree_providers, stage.constraint.amount
+    class_id = search.names.classes[stage.constraint.resource_class]
+    below, above = np.zeros((2, len(trees.ids)), np.int64)
+    with source.open_columns(trees.ids.tolist()) as (columns, _):
+        if class_id in columns.classes:
+            is_present, rows = columns.find_existing_rows(trees.ids)
+            has_inventory, (capacities, *amounts) = columns.classes[class_id].select_values(
+                rows, "capacity", "used", "min_unit", "max_unit", "step_size"
+            )
+            used, min_unit, max_unit, step = (column.astype(np.int64) for column in amounts)
+            max_amount = np.minimum(truncate_capacities(capacities) - used, max_unit)
+            pairs = np.flatnonzero(is_present)[has_inventory]
+            below[pairs], above[pairs] = find_fitting_amounts(max_amount, min_unit, step, amount)
+    amounts_by_tree = _find_best(checked, stage, below, np.maximum)
+    if not amounts_by_tree.any():
+        amounts_by_tree = _find_best(checked, stage, above, np.minimum)
+    amounts_by_tree[[uuid in roots_with_candidates for uuid in trees.root_uuids]] = 0
+    fitting = np.flatnonzero(amounts_by_tree)
+    distances = np.abs(amounts_by_tree[fitting] - amount)
+    nearest = fitting[np.lexsort((trees.root_ids[fitting], distances))[:limit]]
+    uuids, nearest_amounts = trees.root_uuids[nearest], amounts_by_tree[nearest]
+    return dict(zip(uuids.tolist(), nearest_amounts.tolist(), strict=True))
+
+
+def _find_best(
+    checked: CheckedTrees, stage: Stage, amounts: NDArray[np.int64], best: np.ufunc
+) -> NDArray[np.int64]:
+    """Return for each tree the best amount that passes all stages, or 0."""
+    met = checked.met.copy()
+    met[stage.index] = amounts > 0
+    outcomes, remaining = replace(checked, met=met).evaluate_stages()
+    (slot,) = stage.slots
+    passing = np.flatnonzero(remaining[slot])
+    trees = checked.tree_providers.trees[passing]
+    selected = np.zeros(len(checked.tree_providers), np.int64)
+    selected[trees] = amounts[passing]
+    best.at(selected, trees, amounts[passing])
+    for outcome in outcomes:
+        selected[outcome.rejected] = 0
+    return selected
 
 
 def remove_constraints(query: CandidatesQuery, dropped: Collection[Constraint]) -> CandidatesQuery:
@@ -308,17 +373,18 @@ class _Blockers:
 
 
 def _group_by_pattern(checked: CheckedTrees, ignored_roots: Collection[int]) -> Iterator[_Pattern]:
-    uses, stages = checked.uses, checked.stages
+    trees, stages = checked.tree_providers, checked.stages
     root_stages = _build_stage_bits(stage for stage in stages if stage.constraint.is_on_root)
-    missed, inverse = _find_missed(checked.met)
-    pairs = np.unique(np.stack((uses.trees, inverse), axis=1), axis=0)
-    bounds = np.searchsorted(pairs[:, 0], np.arange(len(uses) + 1)).tolist()
-    numbers, root_ids = pairs[:, 1].tolist(), uses.root_ids.tolist()
-    roots = [missed[number] & root_stages for number in inverse[uses.root_uses].tolist()]
+    # The distinct sets of unmet stages, as bits, and the number of the set of each pair.
+    columns, inverse = np.unique(~checked.met, axis=1, return_inverse=True)
+    packed = np.packbits(columns, axis=0, bitorder="little")
+    missed = [int.from_bytes(row.tobytes(), "little") for row in packed.T]
+    numbers, bounds = inverse.ravel().tolist(), trees.bounds.tolist()
+    roots = [missed[numbers[pair]] & root_stages for pair in trees.root_pairs.tolist()]
     equal: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
-    for tree, root in enumerate(root_ids):
+    for tree, root in enumerate(trees.root_ids.tolist()):
         if root not in ignored_roots:
-            misses = tuple(numbers[bounds[tree] : bounds[tree + 1]])
+            misses = tuple(sorted(set(numbers[bounds[tree] : bounds[tree + 1]])))
             equal[roots[tree], misses].append(root)
     for (root_misses, misses), roots_with_pattern in equal.items():
         slots = []
@@ -326,16 +392,6 @@ def _group_by_pattern(checked: CheckedTrees, ignored_roots: Collection[int]) -> 
             slot_stages = _build_stage_bits(stage for stage in stages if slot in stage.slots)
             slots.append(tuple(sorted({missed[number] & slot_stages for number in misses})))
         yield _Pattern(root_misses, tuple(slots), tuple(roots_with_pattern))
-
-
-def _find_missed(met: NDArray[np.bool_]) -> tuple[list[int], NDArray[np.int64]]:
-    """Find the distinct sets of unmet stages, as bits.
-
-    The second value is the index of the set of each use (a pair of a tree and a provider).
-    """
-    columns, inverse = np.unique(~met, axis=1, return_inverse=True)
-    packed = np.packbits(columns, axis=0, bitorder="little")
-    return [int.from_bytes(row.tobytes(), "little") for row in packed.T], inverse.ravel()
 
 
 def _find_linked_memberships(search: Search, stages: Sequence[Stage]) -> int:

@@ -4,13 +4,14 @@
 An explanation has a step for each constraint, with the number of trees before and after. A tree
 whose root is a sharing provider without a compute node counts only if it has candidates. If every
 slot of a tree has a provider but the providers do not serve together, the step ``combination``
-rejects the tree. :mod:`placement_sched.explain.stages` defines uses.
+rejects the tree. :mod:`placement_sched.explain.stages` defines stages and pairs.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import TooComplex
 from placement_sched.explain import values as reports
-from placement_sched.explain.advice import TreeAdvice
-from placement_sched.explain.changes import build_change
+from placement_sched.explain.changes import TreeAdvice, build_change
 from placement_sched.explain.near_misses import (
     BrokenRule,
     TreeNames,
@@ -46,7 +46,8 @@ from placement_sched.store.placement import resource_providers
 _Names = tuple[str, str]
 
 
-class SearchRun(NamedTuple):
+@dataclass(frozen=True)
+class SearchRun:
     """A search to explain, with its candidates and the names of compute nodes."""
 
     connection: Connection
@@ -56,7 +57,7 @@ class SearchRun(NamedTuple):
     settings: Settings
     names: NodeNames
 
-    @property
+    @cached_property
     def roots_with_candidates(self) -> set[str]:
         """Return the uuids of the roots that have candidates."""
         return {request.root_uuid for request in self.candidates.requests}
@@ -88,6 +89,7 @@ class _Trees:
     def __init__(self, run: SearchRun, roots: Collection[int] | None = None) -> None:
         self.run = run
         self.checked = CheckedTrees.check(run.source, run.search, roots)
+        self.providers = self.checked.tree_providers
         self.node_names = run.names.get_current(run.connection)
         self._root_names: dict[int, _Names] = {}
 
@@ -96,31 +98,31 @@ class _Trees:
 
         Without a compute node, both are the name of the root, which is read from the database.
         """
-        uuids = self.checked.uses.root_uuids[list(trees)].tolist()
-        cached = list(map(self.node_names.get, uuids))
-        missing = [tree for tree, pair in zip(trees, cached, strict=True) if pair is None]
-        if unloaded := [tree for tree in missing if tree not in self._root_names]:
-            ids = self.checked.uses.root_ids
-            names = resource_providers.map_names_by_id(
-                self.run.connection, [int(ids[tree]) for tree in unloaded]
-            )
-            for tree in unloaded:
-                name = names.get(int(ids[tree]), "")
-                self._root_names[tree] = (name, name)
-        return [
-            self._root_names[tree] if host_and_node is None else host_and_node
-            for tree, host_and_node in zip(trees, cached, strict=True)
+        uuids = self.providers.root_uuids[list(trees)].tolist()
+        ids = self.providers.root_ids[list(trees)].tolist()
+        without_node = [
+            key for key, uuid in zip(ids, uuids, strict=True) if uuid not in self.node_names
         ]
+        if unloaded := [key for key in without_node if key not in self._root_names]:
+            names = resource_providers.map_names_by_id(self.run.connection, unloaded)
+            self._root_names |= {key: (names.get(key, ""), names.get(key, "")) for key in unloaded}
+        return [
+            self.node_names.get(uuid) or self._root_names[key]
+            for key, uuid in zip(ids, uuids, strict=True)
+        ]
+
+    def has_candidates(self, trees: Any = slice(None)) -> NDArray[np.bool_]:
+        """Return a mask of the trees that have candidates."""
+        served = self.run.roots_with_candidates
+        return np.array([uuid in served for uuid in self.providers.root_uuids[trees]], np.bool_)
 
     def select_counted(self) -> NDArray[np.bool_]:
         """Return a mask of the trees of hosts (without compute nodes: of all)."""
-        uses = self.checked.uses
-        if not self.node_names and not uses.has_sharing_root.any():
-            return np.ones(len(uses), np.bool_)
-        names, candidates = self.node_names, self.run.roots_with_candidates
-        roots = uses.root_uuids
-        is_host = np.array([uuid in names or uuid in candidates for uuid in roots], np.bool_)
-        return is_host if self.node_names else is_host | ~uses.has_sharing_root
+        is_sharing = self.providers.has_sharing_root
+        if not self.node_names:
+            return self.has_candidates() | ~is_sharing if is_sharing.any() else ~is_sharing
+        is_host = [uuid in self.node_names for uuid in self.providers.root_uuids]
+        return self.has_candidates() | np.array(is_host, np.bool_)
 
     def list_visible(
         self, trees: Sequence[int], view: reports.ExplanationView
@@ -135,41 +137,37 @@ class _Trees:
         Trees with candidates serve. If a limit cut the search, other trees are tried. A tree that
         could not be tried within the budget counts as serving.
         """
-        uses, run, limited = self.checked.uses, self.run, self.run.candidates.limited
+        run, limited = self.run, self.run.candidates.limited
         if run.search.is_single_provider or (limited and can_always_combine(run.search.rules)):
             return np.ones(len(remaining), np.bool_)
-        served = run.roots_with_candidates
-        serves = np.array([uuid in served for uuid in uses.root_uuids[remaining]], np.bool_)
+        serves = self.has_candidates(remaining)
         if limited and not serves.all():
-            untried = remaining[~serves]
-            rejected = self.find_rejected(uses.root_ids[untried].tolist())
-            serves[~serves] = [key not in rejected for key in uses.root_ids[untried].tolist()]
+            untried = self.providers.root_ids[remaining[~serves]].tolist()
+            rejected = self.find_rejected(untried)
+            serves[~serves] = [key not in rejected for key in untried]
         return serves
 
     def find_rejected(self, roots: Sequence[int]) -> set[int]:
-        rejected = set()
-        trees = self.read_trees(roots)
-        try:
-            budget = build_explanation_budget(self.run.settings, len(roots))
-            for root, serves in trees.check(budget):
+        """Return the ids of the roots whose providers do not serve together."""
+        budget, rejected = build_explanation_budget(self.run.settings, len(roots)), set()
+        with suppress(TooComplex):
+            for root, serves in self.read_trees(roots).check(budget):
                 if not serves:
                     rejected.add(root)
-        except TooComplex:
-            pass
         return rejected
 
     def find_near_misses(self) -> reports.NearMisses:
-        uses, run = self.checked.uses, self.run
-        counts, candidate_roots = self.select_counted(), run.roots_with_candidates
-        counts &= np.array([uuid not in candidate_roots for uuid in uses.root_uuids], np.bool_)
-        budget = build_explanation_budget(run.settings, int(counts.sum()))
-        ignored_roots = set(uses.root_ids[~counts].tolist())
-        return find_near_misses(run.source, run.search, self.checked, budget, ignored_roots)
+        counts = self.select_counted() & ~self.has_candidates()
+        budget = build_explanation_budget(self.run.settings, int(counts.sum()))
+        ignored_roots = set(self.providers.root_ids[~counts].tolist())
+        return find_near_misses(
+            self.run.source, self.run.search, self.checked, budget, ignored_roots
+        )
 
     def combines(self, advice: TreeAdvice) -> bool:
         if can_always_combine(self.run.search.rules):
             return True
-        budget = build_explanation_budget(self.run.settings, 1, shares=len(self.checked.uses))
+        budget = build_explanation_budget(self.run.settings, 1, shares=len(self.providers))
         try:
             return advice.combines(self.run.search.rules, budget)
         except TooComplex:
@@ -187,31 +185,27 @@ class _Trees:
         *,
         with_changes: bool = False,
     ) -> reports.StepReport:
-        uses = self.checked.uses
-        combinable = self.read_trees([int(uses.root_ids[tree]) for tree, _ in trees])
-        names = resource_providers.map_names_by_id(
-            self.run.connection,
-            {key for tree, _ in trees for key in uses.ids[uses.get_slice(tree)].tolist()},
-        )
+        providers, rules = self.providers, self.run.search.rules
+        roots = [int(providers.root_ids[tree]) for tree, _ in trees]
+        combinable = self.read_trees(roots)
+        ids = {
+            key for tree, _ in trees for key in providers.ids[providers.get_slice(tree)].tolist()
+        }
+        names = resource_providers.map_names_by_id(self.run.connection, ids)
         classes = self.run.search.names.class_names
         numbers = {root: number for number, root in enumerate(combinable.roots.tolist())}
         rejected = []
-        for tree, (host, node) in trees:
+        for root, (_, (host, node)) in zip(roots, trees, strict=True):
             # A share for each tree, so that a difficult tree does not use up the budget.
             budget = build_explanation_budget(self.run.settings, len(trees), shares=len(trees))
-            number = numbers.get(int(uses.root_ids[tree]))
             broken: list[BrokenRule] = []
-            if number is not None:
-                named = TreeNames(
-                    classes, [names.get(key) for key in combinable.list_provider_ids(number)]
-                )
-                full_tree = combinable.build_tree(number, with_all_free=True)
+            if (number := numbers.get(root)) is not None:
+                provider_names = list(map(names.get, combinable.list_provider_ids(number)))
+                tree = combinable.build_tree(number, with_all_free=True)
                 with suppress(TooComplex):
-                    broken = list(
-                        find_broken_rules(full_tree, self.run.search.rules, named, budget)
-                    )
-            parts = tuple(rule.rejection for rule in broken)
-            rejection = Rejection(kind=COMBINATION, parts=parts)
+                    named = TreeNames(classes, provider_names)
+                    broken = list(find_broken_rules(tree, rules, named, budget))
+            rejection = Rejection(kind=COMBINATION, parts=tuple(rule.rejection for rule in broken))
             suggestions = (rule.change() for rule in broken) if with_changes else ()
             changes = tuple(change for change in suggestions if change)
             rejected.append(reports.Rejected(host, node, rejection, changes))
@@ -228,39 +222,37 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
     them and they are no sharing providers.
     """
     trees = _Trees(run)
-    checked, counts = trees.checked, trees.select_counted()
-    is_other = ~counts & ~checked.uses.has_sharing_root
+    checked, is_remaining = trees.checked, trees.select_counted()
+    is_other = ~is_remaining & ~trees.providers.has_sharing_root
     outcomes, _ = checked.evaluate_stages()
-    visible = []
-    total = count_before = int(counts.sum())
-    sizes = []
-    is_remaining = counts
+    total = before = int(is_remaining.sum())
+    stages = []
     for outcome in outcomes:
         if outcome.stage.constraint.resource_class:
             is_other[outcome.rejected] = False
-        removed = outcome.rejected[counts[outcome.rejected]]
+        removed = outcome.rejected[is_remaining[outcome.rejected]]
         is_remaining[removed] = False
-        sizes.append((count_before, count_before - len(removed)))
-        count_before -= len(removed)
-        visible.append((outcome, trees.list_visible(removed.tolist(), view)))
-    all_rejections = [
-        (outcome, build_rejections(checked, outcome, [tree for tree, _ in named]))
-        for outcome, named in visible
-    ]
-    reasons = Reasons.read(run.connection, run.source, run.search, checked, all_rejections)
+        visible = trees.list_visible(removed.tolist(), view)
+        rejections = build_rejections(checked, outcome, [tree for tree, _ in visible])
+        after = before - len(removed)
+        stages.append((outcome, visible, rejections, before, after))
+        before = after
+    named_rejections = [(outcome, rejections) for outcome, _, rejections, *_ in stages]
+    reasons = Reasons.read(run.connection, run.source, run.search, checked, named_rejections)
     steps = []
-    for (outcome, in_stage), (_, named), size in zip(all_rejections, visible, sizes, strict=True):
+    for outcome, visible, rejections, count_before, count_after in stages:
         rejected = tuple(
             reports.Rejected(host, node, reasons.build_rejection(outcome, rejection))
-            for rejection, (_, (host, node)) in zip(in_stage, named, strict=True)
+            for rejection, (_, (host, node)) in zip(rejections, visible, strict=True)
         )
-        steps.append(reports.StepReport(outcome.stage.constraint, *size, rejected))
+        constraint = outcome.stage.constraint
+        steps.append(reports.StepReport(constraint, count_before, count_after, rejected))
     remaining = np.flatnonzero(is_remaining)
     serves = trees.can_serve(remaining)
     after = int(serves.sum())
-    if after < count_before:
+    if after < before:
         not_combinable = trees.list_visible(remaining[~serves].tolist(), view)
-        steps.append(trees.build_combination_step(not_combinable, count_before, after))
+        steps.append(trees.build_combination_step(not_combinable, before, after))
     candidate_roots = run.roots_with_candidates
     if len(candidate_roots) < after:
         steps.append(run.build_limit_step(after))
@@ -298,16 +290,16 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
     if not rejected_uuids:
         return {}
     trees = _Trees(run, list(run.source.map_ids(rejected_uuids).values()))
-    checked, uses = trees.checked, trees.checked.uses
+    checked, providers = trees.checked, trees.providers
     outcomes, remaining = checked.evaluate_stages(relaxed=True)
     all_rejections = [
         (item, build_rejections(checked, item, item.rejected.tolist())) for item in outcomes
     ]
     reasons = Reasons.read(
-        run.connection, run.source, run.search, checked, all_rejections, range(len(uses.ids))
+        run.connection, run.source, run.search, checked, all_rejections, range(len(providers.ids))
     )
-    names = trees.list_names(range(len(uses)))
-    steps: dict[int, list[reports.StepReport]] = {tree: [] for tree in range(len(uses))}
+    names = trees.list_names(range(len(providers)))
+    steps: dict[int, list[reports.StepReport]] = {tree: [] for tree in range(len(providers))}
     advice: dict[int, TreeAdvice] = {}
     for outcome, tree_rejections in all_rejections:
         for rejection in tree_rejections:
@@ -323,12 +315,12 @@ def map_rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, 
     uncertain = {tree for tree, tree_advice in advice.items() if not trees.combines(tree_advice)}
     unrejected = np.array([tree for tree, tree_steps in steps.items() if not tree_steps], np.int64)
     if not run.search.is_single_provider and len(unrejected):
-        rejected_roots = trees.find_rejected(uses.root_ids[unrejected].tolist())
+        rejected_roots = trees.find_rejected(providers.root_ids[unrejected].tolist())
         for tree in unrejected.tolist():
-            if int(uses.root_ids[tree]) in rejected_roots:
+            if int(providers.root_ids[tree]) in rejected_roots:
                 step = trees.build_combination_step([(tree, names[tree])], 1, 0, with_changes=True)
                 steps[tree].append(step)
-    uuids = uses.root_uuids.tolist()
+    uuids = providers.root_uuids.tolist()
     return {
         uuids[tree]: TreeSteps(tuple(entries or [run.build_cut_step()]), tree not in uncertain)
         for tree, entries in steps.items()
@@ -343,7 +335,7 @@ def iterate_steps(run: SearchRun) -> Iterator[tuple[Constraint, list[str]]]:
     """
     trees = _Trees(run)
     outcomes, _ = trees.checked.evaluate_stages()
-    uuids, is_remaining = trees.checked.uses.root_uuids, np.ones(len(trees.checked.uses), np.bool_)
+    uuids, is_remaining = trees.providers.root_uuids, np.ones(len(trees.providers), np.bool_)
     steps = [(outcome.stage.constraint, outcome.rejected) for outcome in outcomes]
     for _, removed in steps:
         is_remaining[removed] = False

@@ -3,8 +3,8 @@
 
 A stage is a constraint of a request group or of the root. Group by group and constraint by
 constraint, each slot of the request loses the providers that do not meet the constraint. A tree is
-rejected by the first stage that leaves a slot without providers. A use is a pair of a tree and a
-provider that the tree can use: a provider in the tree, or a sharing provider.
+rejected by the first stage that leaves a slot without providers. A pair is a tree and a provider
+that may serve it: a provider in the tree, or a sharing provider.
 :mod:`placement_sched.candidates.constraints` evaluates the constraints.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.columns import Mask, ProviderColumns, truncate_capacities
+from placement_sched.candidates.columns import Mask
 from placement_sched.candidates.constraints import (
     ConstraintEvaluator,
     CountedRoot,
@@ -28,8 +28,7 @@ from placement_sched.candidates.providers import INVENTORY_FIELDS, ProviderSourc
 from placement_sched.candidates.request import Search, needs_single_provider
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db.transaction import Connection
-from placement_sched.model.candidates_query import RequestGroup
-from placement_sched.model.constraint import IN_TREE, Constraint
+from placement_sched.model.constraint import IN_TREE, MEMBER_OF, Constraint
 from placement_sched.model.provider import Inventory
 from placement_sched.model.rejection import Rejection
 from placement_sched.store.placement import resource_providers
@@ -38,8 +37,6 @@ from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 _Numbers = NDArray[np.int64]
 #: Maximum number of providers that a reason names.
 _MAX_NAMED = 3
-#: The columns of an inventory that reasons name, in the order of their reading.
-_COLUMNS = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,55 +75,108 @@ def list_stages(search: Search) -> tuple[Stage, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TreeUses:
-    """Uses of providers by trees.
+class TreeProviders:
+    """Pairs of a tree and a provider that may serve it, sorted by both.
 
-    A use is a pair of a tree and a provider that may serve it: a provider of the tree, or a
-    provider that shares with the tree. Uses are sorted by tree (by root) and by provider id.
+    This is an example of three trees, whose roots have the rows 4, 7 and 9. The first tree has the
+    providers 4, 5 and 6, and provider 7 shares with the last tree::
 
-    Arrays with a value per tree: ``root_ids``, ``root_uuids``, ``root_uses`` (index of the root's
-    own use), ``starts`` (index of the first use), and ``has_sharing_root``. Arrays with a value per
-    use: ``ids`` (id of the provider), ``trees`` (index of the tree), and ``is_shared`` (whether the
-    provider shares with the tree).
+        tree_rows  4 4 4 7 9 9    row of the root, for each pair
+        rows       4 5 6 7 7 9    row of the provider, for each pair
+        trees      0 0 0 1 2 2    number of the tree, for each pair
+        bounds     0     3 4   6  first pair of each tree, and the number of pairs
+        root_pairs 0     3   5    pair of each tree with its own root
+
+    ``ids`` are the ids of the providers, and ``is_shared`` is true for a provider that shares with
+    the tree. ``root_ids``, ``root_uuids`` and ``has_sharing_root`` have a value for each tree.
     """
 
-    root_ids: _Numbers
-    root_uuids: NDArray[np.object_]
-    root_uses: _Numbers
-    starts: _Numbers
-    has_sharing_root: Mask
+    rows: NDArray[np.int32]
+    tree_rows: NDArray[np.int32]
+    is_shared: Mask
     ids: _Numbers
     trees: _Numbers
-    is_shared: Mask
+    bounds: _Numbers
+    root_pairs: _Numbers
+    root_ids: _Numbers
+    root_uuids: NDArray[np.object_]
+    has_sharing_root: Mask
+
+    @classmethod
+    def from_index(cls, index: TreeIndex, search: Search, roots: Collection[int] | None) -> Self:
+        """List the pairs of all trees, or of the trees with these roots."""
+        if roots is None:
+            root_rows = index.roots
+            rows = np.flatnonzero(index.root_rows >= 0).astype(np.int32)
+        else:
+            root_rows = np.sort(index.columns.find_rows(roots))
+            rows = index.find_tree_rows(index.columns.providers.ids[root_rows])
+        tree_rows, is_shared = index.root_rows[rows], np.zeros(len(rows), np.bool_)
+        if search.names.topology.has_sharing:
+            sharing = index.find_sharing_pairs(root_rows)
+            sharers, anchors = (each[sharing] for each in index.sharing_pairs)
+            rows, tree_rows = np.concatenate((rows, sharers)), np.concatenate((tree_rows, anchors))
+            is_shared = np.concatenate((is_shared, np.ones(len(sharing), np.bool_)))
+        if len(rows) > len(root_rows):
+            order = np.lexsort((rows, tree_rows))
+            rows, tree_rows, is_shared = rows[order], tree_rows[order], is_shared[order]
+        bounds = np.append(find_run_starts(tree_rows), len(rows))
+        root_pairs = np.flatnonzero((rows == tree_rows) & ~is_shared)
+        providers, root_rows = index.columns.providers, rows[root_pairs]
+        return cls(
+            rows=rows,
+            tree_rows=tree_rows,
+            is_shared=is_shared,
+            ids=providers.ids[rows],
+            trees=number_runs(bounds),
+            bounds=bounds,
+            root_pairs=root_pairs,
+            root_ids=providers.ids[root_rows],
+            root_uuids=providers.uuids[root_rows],
+            has_sharing_root=np.isin(root_rows, index.sharers),
+        )
 
     def __len__(self) -> int:
         return len(self.root_ids)
 
     def reduce_to_trees(self, mask: Mask) -> Mask:
-        """Return for each tree whether ``mask`` is true for any of its uses."""
+        """Return for each tree whether ``mask`` is true for any of its pairs."""
         if len(self.ids) == len(self):  # each tree consists of its root
             return mask
-        has_any: Mask = np.logical_or.reduceat(mask, self.starts)
+        has_any: Mask = np.logical_or.reduceat(mask, self.bounds[:-1])
         return has_any
 
-    def expand_to_uses(self, trees: Mask) -> Mask:
-        """Return for each use the value of its tree."""
+    def expand_to_pairs(self, trees: Mask) -> Mask:
+        """Return for each pair the value of its tree."""
         values: Mask = trees if len(self.ids) == len(self) else trees[self.trees]
         return values
 
     def get_slice(self, tree: int) -> slice:
-        """Return the slice of a tree's uses in arrays with a value per use."""
-        starts = self.starts
-        end = int(starts[tree + 1]) if tree + 1 < len(starts) else len(self.ids)
-        return slice(int(starts[tree]), end)
+        """Return the slice of a tree's pairs."""
+        return slice(int(self.bounds[tree]), int(self.bounds[tree + 1]))
+
+    def list_pairs(self, tree: int, mask: Mask) -> list[int]:
+        """Return the pairs of a tree that ``mask`` selects."""
+        whole = self.get_slice(tree)
+        return list((np.flatnonzero(mask[whole]) + whole.start).tolist())
+
+
+def find_run_starts(values: NDArray[np.integer[Any]]) -> _Numbers:
+    """Return where each run of equal values starts: ``4 4 7`` gives 0 and 2."""
+    return np.flatnonzero(np.diff(values, prepend=-1))
+
+
+def number_runs(bounds: _Numbers) -> _Numbers:
+    """Return for each element the number of its run: bounds 0, 2, 3 give 0 0 1."""
+    return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOutcome:
-    """The result of a stage, with the indexes of the ``rejected`` trees.
+    """The result of a stage, with the numbers of the ``rejected`` trees.
 
-    ``blamed`` is a mask of the uses that reasons name: their providers pass the earlier stages, but
-    do not meet the constraint. ``failing`` maps each slot to a mask of the trees without any
+    ``blamed`` is a mask of the pairs that reasons name: their providers pass the earlier stages,
+    but do not meet the constraint. ``failing`` maps each slot to a mask of the trees without any
     provider for the slot after the stage.
     """
 
@@ -142,16 +192,16 @@ class StageOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrees:
-    """Trees of a search, and the constraints that each use meets.
+    """Trees of a search, and the constraints that each pair meets.
 
-    ``met`` has a row for each stage and a column for each use. ``own_failures`` maps each stage on
-    aggregates to a mask of the uses whose provider itself does not meet the constraint. If only the
-    root of a provider does not meet it, the mask is false and the reason names the root.
+    ``met`` has a row for each stage and a column for each pair. ``own_failures`` maps each stage on
+    aggregates to a mask of the pairs whose provider itself does not meet the constraint. If only
+    the root of a provider does not meet it, the mask is false and the reason names the root.
     """
 
     stages: tuple[Stage, ...]
     slots: int
-    uses: TreeUses
+    tree_providers: TreeProviders
     met: NDArray[np.bool_]
     own_failures: Mapping[int, Mask]
 
@@ -161,186 +211,128 @@ class CheckedTrees:
     ) -> Self:
         """Check all trees, or the trees with these roots."""
         stages = list_stages(search)
-        with source.open_columns(roots=roots or (), whole=roots is None) as (_, tree_index):
-            checker = _Checker(tree_index, search, roots, len(stages))
-            checker.check(search)
-            uses = checker.build_uses()
-        return cls(stages, len(search.slots), uses, checker.met, checker.own_failures)
+        with source.open_columns(roots=roots or (), whole=roots is None) as (_, index):
+            tree_providers = TreeProviders.from_index(index, search, roots)
+            evaluator = ConstraintEvaluator(index, search.names)
+            met = _evaluate_constraints(evaluator, search, stages, tree_providers)
+            own_failures: dict[int, Mask] = {}
+            for stage in stages:
+                constraint = stage.constraint
+                if constraint.family == MEMBER_OF:
+                    members = evaluator.is_member(frozenset(constraint.names))
+                    is_member = members[tree_providers.rows]
+                    own_failures[stage.index] = is_member == constraint.is_forbidden
+                    if constraint.is_forbidden and not constraint.suffix:
+                        # No provider shares with a tree whose root is in a forbidden aggregate.
+                        has_member_root = members[tree_providers.tree_rows]
+                        met[stage.index] &= ~(tree_providers.is_shared & has_member_root)
+        return cls(stages, len(search.slots), tree_providers, met, own_failures)
 
     def evaluate_stages(self, *, relaxed: bool = False) -> tuple[list[StageOutcome], list[Mask]]:
-        """Return the outcomes of all stages, and the remaining uses of each slot.
+        """Return the outcomes of all stages, and the remaining pairs of each slot.
 
         Later stages skip a rejected tree. With ``relaxed``, a rejected tree continues as if the
         constraint were not requested.
         """
         run = _StageRun(self, relaxed)
-        return list(run.iterate_outcomes()), run.remaining_uses
+        return list(run.iterate_outcomes()), run.remaining
 
 
-class _Checker:
-    """Evaluate each constraint of a search on the providers of trees."""
-
-    def __init__(
-        self, index: TreeIndex, search: Search, roots: Collection[int] | None, stages: int
-    ) -> None:
-        self._tree_index, self._evaluator = index, ConstraintEvaluator(index, search.names)
-        self._set_uses(roots, has_sharing=search.names.topology.has_sharing)
-        self.met = np.ones((stages, len(self._rows)), np.bool_)
-        self.own_failures: dict[int, Mask] = {}
-
-    def _set_uses(self, roots: Collection[int] | None, *, has_sharing: bool) -> None:
-        tree_index = self._tree_index
-        if roots is None:
-            root_rows = tree_index.roots
-            rows = np.flatnonzero(tree_index.root_rows >= 0).astype(np.int32)
-        else:
-            root_rows = np.sort(tree_index.columns.find_rows(roots))
-            rows = tree_index.find_tree_rows(tree_index.columns.providers.ids[root_rows])
-        trees, is_shared = tree_index.root_rows[rows], np.zeros(len(rows), np.bool_)
-        if has_sharing:
-            pairs = tree_index.find_sharing_pairs(root_rows)
-            sharers, anchors = (each[pairs] for each in tree_index.sharing_pairs)
-            rows, trees = np.concatenate((rows, sharers)), np.concatenate((trees, anchors))
-            is_shared = np.concatenate((is_shared, np.ones(len(pairs), np.bool_)))
-        if len(rows) > len(root_rows):
-            order = np.lexsort((rows, trees))
-            rows, trees, is_shared = rows[order], trees[order], is_shared[order]
-        self._rows, self._trees, self._is_shared = rows, trees, is_shared
-
-    def build_uses(self) -> TreeUses:
-        tree_index, rows, trees = self._tree_index, self._rows, self._trees
-        providers = tree_index.columns.providers
-        is_root = (rows == trees) & ~self._is_shared
-        root_rows = rows[is_root]
-        is_sharer = np.zeros(len(tree_index.columns), np.bool_)
-        is_sharer[tree_index.sharers] = True
-        starts = np.flatnonzero(np.diff(trees, prepend=-1))
-        return TreeUses(
-            root_ids=providers.ids[root_rows],
-            root_uuids=providers.uuids[root_rows],
-            root_uses=np.flatnonzero(is_root),
-            starts=starts,
-            has_sharing_root=is_sharer[root_rows],
-            ids=providers.ids[rows],
-            trees=np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows))),
-            is_shared=self._is_shared,
-        )
-
-    def check(self, search: Search) -> None:
-        """Mark the uses that meet each constraint of :func:`list_stages`."""
-        first = 0
-        for group in search.query.groups:
-            self._check_group(group, first)
-            first += len(list(iterate_constraints(group)))
-        for index, mask in enumerate(
-            self._evaluator.iterate_trait_masks(search.query.root, self._rows), first
-        ):
-            self.met[index] = mask
-
-    def _check_group(self, group: RequestGroup, first: int) -> None:
-        counted_own = CountedRoot.NONE if group.suffix else CountedRoot.OWN
-        counted_shared = CountedRoot.NONE if group.suffix else CountedRoot.OTHER
-        rows, evaluator, shared = self._rows, self._evaluator, self._is_shared
-        for part, counted in ((~shared, counted_own), (shared, counted_shared)):
-            for index, mask in enumerate(
-                evaluator.iterate_masks(group, counted, rows[part]), first
-            ):
-                self.met[index, part] = mask
-        index = (
-            first + len(group.resources) + len(group.traits.required) + len(group.traits.forbidden)
-        )
-        for uuids in group.aggregates.member_of:
-            self.own_failures[index] = ~evaluator.is_member(uuids)[rows]
-            index += 1
-        if group.aggregates.forbidden:
-            members = evaluator.is_member(group.aggregates.forbidden)
-            # No provider shares with a tree whose root is in a forbidden aggregate.
-            if not group.suffix:
-                self.met[index, shared] &= ~members[self._trees[shared]]
-            self.own_failures[index] = members[rows]
+def _evaluate_constraints(
+    evaluator: ConstraintEvaluator,
+    search: Search,
+    stages: Sequence[Stage],
+    tree_providers: TreeProviders,
+) -> NDArray[np.bool_]:
+    """Return for each stage a mask of the pairs that meet its constraint."""
+    rows, shared = tree_providers.rows, tree_providers.is_shared
+    met = np.ones((len(stages), len(rows)), np.bool_)
+    first = 0
+    for group in search.query.groups:
+        own_root = CountedRoot.NONE if group.suffix else CountedRoot.OWN
+        shared_root = CountedRoot.NONE if group.suffix else CountedRoot.OTHER
+        for part, counted in ((~shared, own_root), (shared, shared_root)):
+            masks = evaluator.iterate_masks(group, counted, rows[part])
+            for index, mask in enumerate(masks, first):
+                met[index, part] = mask
+        first += len(list(iterate_constraints(group)))
+    for index, mask in enumerate(evaluator.iterate_trait_masks(search.query.root, rows), first):
+        met[index] = mask
+    return met
 
 
 class _StageRun:
-    """Evaluate all stages in order."""
+    """Evaluate all stages in order. ``remaining`` has the remaining pairs of each slot."""
 
     def __init__(self, checked: CheckedTrees, relaxed: bool) -> None:
         self._checked, self._relaxed = checked, relaxed
-        self.remaining_uses: list[Mask] = [np.ones(len(checked.uses.ids), np.bool_)] * checked.slots
+        self.remaining: list[Mask] = [np.ones(checked.met.shape[1], np.bool_)] * checked.slots
         #: Earlier stages with ``any_provider_suffices``, and the trees that passed each of them.
         self._any_provider_stages: list[tuple[Stage, Mask]] = []
 
     def iterate_outcomes(self) -> Iterator[StageOutcome]:
-        is_remaining = np.ones(len(self._checked.uses), np.bool_)
+        is_remaining = np.ones(len(self._checked.tree_providers), np.bool_)
         for stage in self._checked.stages:
-            passes, blamed, failing = self._apply_stage(stage)
-            yield StageOutcome(
-                stage=stage,
-                rejected=np.flatnonzero(is_remaining & ~passes),
-                blamed=blamed,
-                failing=failing,
-            )
+            passes, blamed, failing = self._evaluate(stage)
+            rejected = np.flatnonzero(is_remaining & ~passes)
+            yield StageOutcome(stage=stage, rejected=rejected, blamed=blamed, failing=failing)
             if not self._relaxed:
                 is_remaining &= passes
 
-    def _apply_stage(self, stage: Stage) -> tuple[Mask, Mask, dict[int, Mask]]:
-        """Apply a stage to the remaining uses.
-
-        Returns a mask of the trees that pass, a mask of the uses that cause rejections, and for
-        each slot a mask of the trees without a provider.
-        """
-        uses, met = self._checked.uses, self._checked.met[stage.index]
-        blamed = np.zeros(len(met), np.bool_)
+    def _evaluate(self, stage: Stage) -> tuple[Mask, Mask, dict[int, Mask]]:
+        """Return the trees that pass, the blamed pairs, and the failing trees of each slot."""
+        pairs, met = self._checked.tree_providers, self._checked.met[stage.index]
         if stage.constraint.is_on_root:
-            blamed[uses.root_uses] = True
-            return met[uses.root_uses], blamed, {}
+            blamed = np.zeros(len(met), np.bool_)
+            blamed[pairs.root_pairs] = True
+            return met[pairs.root_pairs], blamed, {}
         if stage.any_provider_suffices:
-            blamed = self._combine_slots(stage.slots, self.remaining_uses)
-            passes = uses.reduce_to_trees(blamed & met)
+            blamed = _join_slots(stage, self.remaining)
+            passes = pairs.reduce_to_trees(blamed & met)
             self._any_provider_stages.append((stage, passes))
             return passes, blamed, {}
-        passes, failing, previous = np.ones(len(uses), np.bool_), {}, list(self.remaining_uses)
+        return self._narrow_slots(stage, met)
+
+    def _narrow_slots(self, stage: Stage, met: Mask) -> tuple[Mask, Mask, dict[int, Mask]]:
+        """Remove the pairs that do not meet a constraint from each slot of the stage."""
+        pairs, previous = self._checked.tree_providers, list(self.remaining)
+        passes, blamed = np.ones(len(pairs), np.bool_), np.zeros(len(met), np.bool_)
+        failing = {}
         for slot in stage.slots:
-            remaining = previous[slot] & met
-            serves = uses.reduce_to_trees(remaining)
+            self.remaining[slot] = previous[slot] & met
+            serves = pairs.reduce_to_trees(self.remaining[slot])
             failing[slot] = ~serves
             passes &= serves
-            fails = uses.expand_to_uses(~serves)
-            blamed |= previous[slot] & fails
-            self.remaining_uses[slot] = (
-                remaining | (previous[slot] & fails) if self._relaxed else remaining
-            )
+            lost = previous[slot] & pairs.expand_to_pairs(~serves)
+            blamed |= lost
+            if self._relaxed:
+                self.remaining[slot] |= lost
         for earlier, applies in self._any_provider_stages:
             if not set(earlier.slots) & set(stage.slots):
                 continue
             has_trait = self._checked.met[earlier.index]
-            still_pass = uses.reduce_to_trees(
-                self._combine_slots(earlier.slots, self.remaining_uses) & has_trait
-            )
-            lost = applies & ~still_pass
+            still_pass = pairs.reduce_to_trees(_join_slots(earlier, self.remaining) & has_trait)
+            losing = applies & ~still_pass
             if not self._relaxed:
-                lost &= passes
+                losing &= passes
             passes &= still_pass | ~applies
-            # The uses that have the trait, but do not meet this constraint.
-            removed = (
-                self._combine_slots(earlier.slots, previous)
-                & has_trait
-                & ~met
-                & uses.expand_to_uses(lost)
-            )
-            blamed |= removed
+            # The pairs that have the trait, but do not meet this constraint.
+            lost = _join_slots(earlier, previous) & has_trait & ~met & pairs.expand_to_pairs(losing)
+            blamed |= lost
             for slot in stage.slots if self._relaxed else ():
-                self.remaining_uses[slot] = self.remaining_uses[slot] | (previous[slot] & removed)
+                self.remaining[slot] = self.remaining[slot] | (previous[slot] & lost)
         return passes, blamed, failing
 
-    def _combine_slots(self, slots: Sequence[int], masks: Sequence[Mask]) -> Mask:
-        return reduce(or_, (masks[slot] for slot in slots))
+
+def _join_slots(stage: Stage, masks: Sequence[Mask]) -> Mask:
+    return reduce(or_, (masks[slot] for slot in stage.slots))
 
 
 class TreeRejection(NamedTuple):
-    """A tree that a stage rejects, and the :class:`TreeUses` in the reason."""
+    """A tree that a stage rejects, and the pairs (:class:`TreeProviders`) in the reason."""
 
     tree: int
-    uses: tuple[int, ...]
+    pairs: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,74 +359,75 @@ class Reasons:
         search: Search,
         checked: CheckedTrees,
         rejected: Sequence[tuple[StageOutcome, Sequence[TreeRejection]]],
-        advised_uses: Collection[int] = (),
+        advised: Collection[int] = (),
     ) -> "Reasons":
-        """Read data for reasons, and for suggested changes to ``advised_uses``."""
-        uses, classes = checked.uses, search.names.classes
-        inventory_ids: set[InventoryIds] = set()
-        named: set[int] = set(advised_uses)
+        """Read data for reasons, and for suggested changes to the ``advised`` pairs."""
+        ids, classes = checked.tree_providers.ids, search.names.classes
+        groups, roots = search.query.groups, checked.tree_providers.root_pairs
+        advised_ids = ids[list(advised)].tolist()
+        requested = {classes[name] for group in groups for name, _ in group.resources}
+        inventory_ids = {(key, class_id) for key in advised_ids for class_id in requested}
+        named, members = set(advised_ids), set(advised_ids)
         for outcome, tree_rejections in rejected:
-            name = outcome.stage.constraint.resource_class
-            blamed = {use for rejection in tree_rejections for use in rejection.uses}
+            constraint = outcome.stage.constraint
+            blamed = {pair for rejection in tree_rejections for pair in rejection.pairs}
+            blamed_ids = ids[list(blamed)].tolist()
+            if constraint.resource_class:
+                class_id = classes[constraint.resource_class]
+                inventory_ids.update((key, class_id) for key in blamed_ids)
+            elif constraint.kind == "forbidden_aggregate":
+                members.update(blamed_ids)
             # The root of a tree is named only next to other providers.
-            named |= {
-                use
-                for rejection in tree_rejections
-                if rejection.uses != (uses.root_uses[rejection.tree],)
-                for use in rejection.uses
-            }
-            if name:
-                ids = uses.ids[list(blamed)].tolist()
-                inventory_ids.update((key, classes[name]) for key in ids)
-        ids = set(uses.ids[list(named)].tolist())
-        advised = uses.ids[list(advised_uses)].tolist()
-        requested = {classes[name] for group in search.query.groups for name, _ in group.resources}
-        inventory_ids.update((key, class_id) for key in advised for class_id in requested)
+            in_words = (each.pairs for each in tree_rejections if each.pairs != (roots[each.tree],))
+            named.update(ids[[pair for pairs in in_words for pair in pairs]].tolist())
+        in_trees = [group.in_tree for group in groups if group.in_tree]
         return cls(
             checked,
             search,
             read_inventories(source, search, inventory_ids),
-            resource_providers.map_names_by_id(connection, ids),
-            _find_memberships(source, search, advised) if advised_uses else {},
-            resource_providers.map_names(
-                connection, [group.in_tree for group in search.query.groups if group.in_tree]
-            ),
+            resource_providers.map_names_by_id(connection, named),
+            _find_memberships(source, search, members) if members else {},
+            resource_providers.map_names(connection, in_trees),
         )
 
     def build_rejection(self, outcome: StageOutcome, tree_rejection: TreeRejection) -> Rejection:
         """Return the reason why a stage rejects a tree."""
-        constraint, uses = outcome.stage.constraint, tree_rejection.uses
-        root = int(self.checked.uses.root_uses[tree_rejection.tree])
+        constraint, pairs = outcome.stage.constraint, tree_rejection.pairs
+        trees = self.checked.tree_providers
+        root = int(trees.root_pairs[tree_rejection.tree])
         if constraint.resource_class:
-            return self._build_shortage(outcome, uses, root)
+            return self._build_shortage(outcome, pairs, root)
         values = constraint.as_json()
         del values["kind"]
         values.pop("group", None)
-        whole = self.checked.uses.get_slice(tree_rejection.tree)
+        if constraint.kind == "forbidden_aggregate":
+            own = frozenset().union(*map(self.get_memberships, pairs))
+            values["aggregates"] = sorted(own & set(constraint.names)) or list(constraint.names)
+        whole = trees.get_slice(tree_rejection.tree)
         count = whole.stop - whole.start
         if constraint.family == IN_TREE:
             (uuid,) = constraint.names
             values["tree_name"] = self.tree_names.get(uuid, uuid)
-            values |= {} if root in uses else self._build_provider_values(uses)
-        elif not constraint.is_on_root and 1 < count == len(uses):
+            values |= {} if root in pairs else self._build_provider_values(pairs)
+        elif not constraint.is_on_root and 1 < count == len(pairs):
             values["provider_count"] = count
-        elif not constraint.is_on_root and uses != (root,):
-            values |= self._build_provider_values(uses)
+        elif not constraint.is_on_root and pairs != (root,):
+            values |= self._build_provider_values(pairs)
         return Rejection(kind=constraint.kind, values=values)
 
-    def _build_shortage(self, outcome: StageOutcome, uses: Sequence[int], root: int) -> Rejection:
+    def _build_shortage(self, outcome: StageOutcome, pairs: Sequence[int], root: int) -> Rejection:
         constraint = outcome.stage.constraint
-        pairs = ((use, self.find_inventory(outcome, use)) for use in uses)
-        inventories = [(use, inventory) for use, inventory in pairs if inventory is not None]
+        found = ((pair, self.find_inventory(outcome, pair)) for pair in pairs)
+        inventories = [(pair, inventory) for pair, inventory in found if inventory is not None]
         if not inventories:
             rejection = build_shortage(constraint, None)
-            if root in uses:
+            if root in pairs:
                 return rejection
-            values = {**rejection.values, **self._build_provider_values(uses)}
+            values = {**rejection.values, **self._build_provider_values(pairs)}
             return replace(rejection, values=values)
         parts = [
-            build_shortage(constraint, inventory, "" if use == root else self.get_name(use))
-            for use, inventory in inventories[:_MAX_NAMED]
+            build_shortage(constraint, inventory, "" if pair == root else self.get_name(pair))
+            for pair, inventory in inventories[:_MAX_NAMED]
         ]
         if len(inventories) == 1:
             return parts[0]
@@ -445,20 +438,23 @@ class Reasons:
         kind = "capacity" if "capacity" in kinds else parts[0].kind
         return Rejection(kind=kind, values=values, parts=tuple(parts))
 
-    def _build_provider_values(self, uses: Sequence[int]) -> dict[str, Any]:
-        names = [self.get_name(use) for use in uses]
-        values: dict[str, Any] = {"providers": names[:_MAX_NAMED]}
-        omitted = len(names) - _MAX_NAMED
+    def _build_provider_values(self, pairs: Sequence[int]) -> dict[str, Any]:
+        values: dict[str, Any] = {"providers": list(map(self.get_name, pairs[:_MAX_NAMED]))}
+        omitted = len(pairs) - _MAX_NAMED
         return {**values, "more": omitted} if omitted > 0 else values
 
-    def find_inventory(self, outcome: StageOutcome, use: int) -> UsedInventory | None:
-        """Return the inventory of the stage's class on a use's provider, or None."""
+    def find_inventory(self, outcome: StageOutcome, pair: int) -> UsedInventory | None:
+        """Return the inventory of the stage's class on a pair's provider, or None."""
         class_id = self.search.names.classes[outcome.stage.constraint.resource_class]
-        return self.inventories.get((int(self.checked.uses.ids[use]), class_id))
+        return self.inventories.get((int(self.checked.tree_providers.ids[pair]), class_id))
 
-    def get_name(self, use: int) -> str:
-        """Return the name of the provider of a use."""
-        return self.names.get(int(self.checked.uses.ids[use]), "one provider")
+    def get_name(self, pair: int) -> str:
+        """Return the name of the provider of a pair."""
+        return self.names.get(int(self.checked.tree_providers.ids[pair]), "one provider")
+
+    def get_memberships(self, pair: int) -> frozenset[str]:
+        """Return the aggregates of a pair's provider that the query names."""
+        return self.memberships.get(int(self.checked.tree_providers.ids[pair]), frozenset())
 
 
 def build_shortage(
@@ -484,12 +480,8 @@ def build_shortage(
     elif amount > free:
         values |= {"free": free, "capacity": capacity}
     else:
-        is_broken = {
-            "max_unit": amount > inventory.max_unit,
-            "min_unit": amount < inventory.min_unit,
-            "step_size": True,
-        }
-        field_name = next(name for name, broken in is_broken.items() if broken)
+        too_small = "min_unit" if amount < inventory.min_unit else "step_size"
+        field_name = "max_unit" if amount > inventory.max_unit else too_small
         values[field_name] = getattr(inventory, field_name)
         return Rejection(kind="allocation_unit", values=values)
     return Rejection(kind="capacity", values=values)
@@ -502,14 +494,14 @@ def build_rejections(
 
     If only the root fails a constraint on aggregates, the rejection names the root.
     """
-    uses, own_failures = checked.uses, checked.own_failures.get(outcome.stage.index)
+    tree_providers = checked.tree_providers
+    own_failures = checked.own_failures.get(outcome.stage.index)
     tree_rejections = []
     for tree in trees:
-        whole = uses.get_slice(tree)
-        blamed = (np.flatnonzero(outcome.blamed[whole]) + whole.start).tolist()
+        blamed = tree_providers.list_pairs(tree, outcome.blamed)
         if own_failures is not None:
-            root = int(uses.root_uses[tree])
-            blamed = sorted({use if own_failures[use] else root for use in blamed})
+            root = int(tree_providers.root_pairs[tree])
+            blamed = sorted({pair if own_failures[pair] else root for pair in blamed})
         tree_rejections.append(TreeRejection(tree, tuple(blamed)))
     return tree_rejections
 
@@ -552,75 +544,3 @@ def read_inventories(
                 inventory = Inventory(resource_class=names[class_id], **fields)
                 inventories[key, class_id] = UsedInventory(inventory, used)
     return inventories
-
-
-def find_nearest_amounts(
-    source: ProviderSource,
-    search: Search,
-    roots_with_candidates: Collection[str],
-    stage: Stage,
-    limit: int,
-) -> Mapping[str, int]:
-    """Map uuids of roots to the fitting amounts nearest to the request.
-
-    ``stage`` is the constraint on the requested amount, and ``roots_with_candidates`` are uuids.
-    The result has the ``limit`` trees with the nearest amounts, nearest first. The amount of a tree
-    is the largest amount below the requested amount that fits. If no tree has such an amount, it is
-    the smallest amount above. Only trees without candidates that meet all other constraints are
-    considered. With the new amount, their providers may still not serve together.
-    """
-    checked = CheckedTrees.check(source, search)
-    uses, amount = checked.uses, stage.constraint.amount
-    class_id = search.names.classes[stage.constraint.resource_class]
-    with source.open_columns(uses.ids.tolist()) as (columns, _):
-        below, above = _find_fitting_amounts(columns, uses.ids, class_id, amount)
-    amounts_by_tree = _find_best(checked, stage, below, np.maximum)
-    if not amounts_by_tree.any():
-        amounts_by_tree = _find_best(checked, stage, above, np.minimum)
-    amounts_by_tree[[uuid in roots_with_candidates for uuid in uses.root_uuids]] = 0
-    trees = np.flatnonzero(amounts_by_tree)
-    order = np.lexsort((uses.root_ids[trees], np.abs(amounts_by_tree[trees] - amount)))[:limit]
-    uuids, amounts = uses.root_uuids[trees[order]], amounts_by_tree[trees[order]]
-    return dict(zip(uuids.tolist(), amounts.tolist(), strict=True))
-
-
-def _find_best(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.ufunc) -> _Numbers:
-    """Return for each tree the best amount that passes all stages, or 0."""
-    met = checked.met.copy()
-    met[stage.index] = amounts > 0
-    outcomes, remaining = replace(checked, met=met).evaluate_stages()
-    uses, (slot,) = checked.uses, stage.slots
-    passing = np.flatnonzero(remaining[slot])
-    selected = np.zeros(len(uses), np.int64)
-    selected[uses.trees[passing]] = amounts[passing]
-    best.at(selected, uses.trees[passing], amounts[passing])
-    for outcome in outcomes:
-        selected[outcome.rejected] = 0
-    return selected
-
-
-def _find_fitting_amounts(
-    columns: ProviderColumns, ids: _Numbers, class_id: int, requested: int
-) -> tuple[_Numbers, _Numbers]:
-    """Return for each provider the nearest smaller and larger fitting amount.
-
-    0 means that no amount fits. The rules are the same as in ``find_largest_below`` and
-    ``find_smallest_above`` of :mod:`placement_sched.explain.changes`.
-    """
-    below, above = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
-    if class_id not in columns.classes:
-        return below, above
-    is_present, rows = columns.find_existing_rows(ids)
-    has_inventory, (capacities, *amounts) = columns.classes[class_id].select_values(rows, *_COLUMNS)
-    uses = np.flatnonzero(is_present)[has_inventory]
-    used, min_unit, max_unit, step = (column.astype(np.int64) for column in amounts)
-    capacity = truncate_capacities(capacities)
-    step = np.maximum(step, 1)
-    max_amount = np.minimum(capacity - used, max_unit)
-    largest = np.minimum(max_amount, requested - 1)
-    largest -= largest % step
-    below[uses] = np.where(largest >= np.maximum(min_unit, 1), largest, 0)
-    smallest = np.maximum(min_unit, requested + 1)
-    smallest += -smallest % step
-    above[uses] = np.where(smallest <= max_amount, smallest, 0)
-    return below, above

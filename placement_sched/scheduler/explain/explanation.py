@@ -13,7 +13,11 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
 from placement_sched.explain.changes import build_change
 from placement_sched.explain.host_verdict import HostVerdict
-from placement_sched.explain.near_misses import remove_constraints, with_amount
+from placement_sched.explain.near_misses import (
+    find_nearest_amounts,
+    remove_constraints,
+    with_amount,
+)
 from placement_sched.explain.phrases import (
     build_reason,
     describe_other_amount,
@@ -23,7 +27,7 @@ from placement_sched.explain.phrases import (
     format_label,
 )
 from placement_sched.explain.report import SearchRun, list_near_misses
-from placement_sched.explain.stages import Stage, find_nearest_amounts, list_stages
+from placement_sched.explain.stages import Stage, list_stages
 from placement_sched.explain.values import (
     ExplanationView,
     FitSuggestion,
@@ -262,7 +266,7 @@ class _NearMissEvaluation:
             return
         amount = values[index]
         change_values = {"resource_class": name, "amount": amount, "instead_of": requested_amount}
-        change = build_change("ask_amount", change_values)
+        change = build_change("ask", change_values)
         yield FitSuggestion(
             without=_list_dropped([stage.constraint]),
             hosts=tuple(state.host for state in passed),

@@ -3,14 +3,14 @@
 
 from uuid import UUID
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.explain.changes import find_largest_below, find_smallest_above
+from placement_sched.explain.changes import find_fitting_amounts
 from placement_sched.model.provider import Inventory, matches_units
 from placement_sched.operations import aggregates
-from placement_sched.store.placement.capacity import UsedInventory
 from tests.scheduler.explanations import put_aggregate
 from tests.support.clouds import NOW, uuid_of
 from tests.support.scheduling import (
@@ -167,11 +167,10 @@ VCPU_INVENTORIES = st.builds(
 def test_suggested_amounts_are_the_nearest_that_the_inventory_allows(inventory, used, amount):
     free = inventory.capacity - used
     fitting_amounts = [n for n in range(1, 60) if n <= free and matches_units(inventory, n)]
-    room = UsedInventory(inventory, used)
-    smaller = (n for n in fitting_amounts if n < amount)
-    assert find_largest_below(room, amount) == max(smaller, default=0)
-    larger = (n for n in fitting_amounts if n > amount)
-    assert find_smallest_above(room, amount) == min(larger, default=0)
+    limits = (min(free, inventory.max_unit), inventory.min_unit, inventory.step_size)
+    below, above = find_fitting_amounts(*(np.array([limit]) for limit in limits), amount)
+    assert below == max((n for n in fitting_amounts if n < amount), default=0)
+    assert above == min((n for n in fitting_amounts if n > amount), default=0)
 
 
 def test_only_enabling_a_disabled_host_is_suggested_for_pinned_cpus(cloud):
