@@ -35,6 +35,7 @@ from placement_sched.model.candidates_query import (
     Layout,
     RenderedSummary,
 )
+from placement_sched.model.constraint import LimitingOption
 
 
 def prepare(source: ProviderSource, query: CandidatesQuery) -> Search:
@@ -116,16 +117,15 @@ def compute_effective_limit(requested: int | None, settings: Settings) -> int | 
     return min(limits, default=None)
 
 
-def find_limiting_option(requested: int | None, settings: Settings) -> str:
-    """Return the name of the option that sets the effective limit.
+def find_limiting_option(requested: int | None, settings: Settings) -> LimitingOption:
+    """Return the option that sets the effective limit.
 
     ``requested`` is the limit of the query.
     """
     group, name = "scheduler", "max_placement_results"
     if requested is None or 0 <= settings.placement.max_allocation_candidates < requested:
         group, name = "placement", "max_allocation_candidates"
-    source = settings.find_override_source(group, name)
-    return f"[{group}] {name}" + (f" (set in {source})" if source else "")
+    return LimitingOption(f"[{group}] {name}", settings.find_override_source(group, name))
 
 
 def _build_single_candidates(

@@ -10,6 +10,7 @@ entry of an unknown kind, from a newer server or an old record, keeps its text.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 
 from placement_sched.explain.nested_values import (
     AnyNumber,
@@ -25,6 +26,8 @@ from placement_sched.model.names import join_words
 from placement_sched.model.rejection import COMPUTE_NODES, OTHER, USED_UP, Rejection
 
 _Text = str | Callable[[Json], str]
+#: Maximum number of characters of a subject, as in the table of decisions.
+MAX_SUBJECT = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,14 @@ def build_code(values: Json) -> str:
 def get_subject(values: Json) -> str:
     """Return the subject of a rejection as a text, such as ``MEMORY_MB``."""
     subject = next((values[key] for key in _SUBJECTS if key in values), "")
-    return ",".join(map(str, subject)) if isinstance(subject, list) else str(subject)
+    return join_subject(list(map(str, subject)) if isinstance(subject, list) else [str(subject)])
+
+
+def join_subject(names: Sequence[str]) -> str:
+    """Join the first names that fit into the column of a decision's subject."""
+    ends = accumulate(len(name) + 1 for name in names)
+    fitting = [name for name, end in zip(names, ends, strict=True) if end <= MAX_SUBJECT + 1]
+    return ",".join(fitting) or ",".join(names[:1])[:MAX_SUBJECT]
 
 
 def join_code(kind: str, subject: str | None) -> str:
@@ -263,13 +273,19 @@ def describe_last_filter(name: str, before: int) -> str:
     )
 
 
-def describe_limit(option: str, cut: int) -> str:
+def describe_limit(option: Json, cut: int) -> str:
     """Return a further sentence about hosts beyond the limit."""
     return (
-        f". The limit of candidates ({option}) had already excluded {format_host_count(cut)}. "
-        "Raise the limit, or set [placement] allocation_candidates_generation_strategy = "
+        f". The limit of candidates ({format_option(option)}) had already excluded "
+        f"{format_host_count(cut)}. Raise the limit, or set [placement] allocation_candidates_generation_strategy = "
         "breadth-first"
     )
+
+
+def format_option(values: Json) -> str:
+    """Return the name of an option, and the source of its value if overridden."""
+    source = values.get("option_source")
+    return f"{values['option']} (set in {source})" if source else str(values["option"])
 
 
 def describe_cut_hosts(cut: int) -> str:
@@ -338,7 +354,7 @@ def _describe_cut(values: Json) -> str:
     """Describe that a host is beyond the limit of hosts."""
     drawn = ", drawn at random" if values.get("random") else ""
     limit = f"the limit of {values['hosts']} hosts{drawn}"
-    return f"fits, but was cut by {limit}, set by {values['option']}"
+    return f"fits, but was cut by {limit}, set by {format_option(values)}"
 
 
 def _describe_unit(values: Json) -> str:
@@ -668,7 +684,9 @@ _ADVICE: Mapping[str, Callable[[Json], str]] = {
         f"add {values.get('provider', 'it')} to aggregate {_join_aggregates(values, 'or')}"
     ),
     "ask_traits": lambda values: f"require {describe_traits(values['traits'])}",
-    "raise_option": lambda values: f"raise {values['option']}, or name the host in the request",
+    "raise_option": lambda values: (
+        f"raise {format_option(values)}, or name the host in the request"
+    ),
     "enable_service": lambda _: "enable its compute service",
     "drop_constraint": lambda values: _apply(KINDS[values["kind"]].advice, values),
 }

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from placement_sched.explain.nested_values import with_names
-from placement_sched.explain.phrases import build_group_key, describe_stage, merge_reasons
+from placement_sched.explain.phrases import (
+    build_group_key,
+    describe_stage,
+    format_option,
+    merge_reasons,
+)
 from placement_sched.model.document import Json
 
 
@@ -67,7 +72,7 @@ def format_missing_names(report: Json) -> str:
 
 def _format_step_label(step: Json) -> str:
     text = f"{step['constraint']} {step['detail']}".strip()
-    return f"{text} by {step['option']}" if step.get("option") else text
+    return f"{text} by {format_option(step)}" if step.get("option") else text
 
 
 def describe_limit_reason(entry: Json) -> str:

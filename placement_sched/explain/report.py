@@ -76,9 +76,9 @@ class SearchRun:
         changes: tuple[SuggestedChange, ...] = ()
         if step.option is not None:
             is_random = self.settings.placement.randomize_allocation_candidates
-            values = {"hosts": step.constraint.amount, "option": step.option, "random": is_random}
+            values = {"hosts": step.constraint.amount, **step.option.as_json(), "random": is_random}
             rejection = Rejection(kind="limit", values=values)
-            changes = (build_change("raise_option", {"option": step.option}),)
+            changes = (build_change("raise_option", step.option.as_json()),)
         rejected = reports.Rejected("", "", rejection, changes)
         return replace(step, before=1, after=0, rejected=(rejected,))
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Self
 
 from placement_sched.explain import phrases
 from placement_sched.limits import MAX_FIT_EXAMPLES
-from placement_sched.model.constraint import LIMIT, Constraint
+from placement_sched.model.constraint import LIMIT, Constraint, LimitingOption
 from placement_sched.model.document import Json
 from placement_sched.model.names import join_words
 from placement_sched.model.rejection import (
@@ -31,16 +31,25 @@ class Obstacle:
 
     ``stage`` is the family of the stage, such as ``filters``, and ``name`` its name, such as
     ``RamFilter``. ``reason`` is a sentence for operators. ``values`` are the kind and the values of
-    the most frequent rejection. ``label`` is the name without details, as a metric label.
-    ``title`` is the name without requested amounts, if it has any.
+    the most frequent rejection. ``constraints`` are set for a stage of the candidate search.
     """
 
     stage: str
     name: str
     reason: str
     values: Json = field(default_factory=dict)
-    label: str = ""
-    title: str = ""
+    constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Return the name without details, as a metric label."""
+        return self.constraints[0].family if self.constraints else self.name
+
+    @property
+    def title(self) -> str:
+        """Return the name without requested amounts."""
+        titles = (phrases.format_title(constraint_as_json(each)) for each in self.constraints)
+        return join_words(titles) if self.constraints else self.name
 
     @property
     def kind(self) -> str:
@@ -146,14 +155,14 @@ class StepReport:
     """A constraint of the candidate search, and the hosts that it rejected.
 
     ``before`` and ``after`` are numbers of root providers. If the step is the limit of candidates,
-    ``option`` names the option that sets the limit, and the source of the option's value.
+    ``option`` is the option that sets the limit.
     """
 
     constraint: Constraint
     before: int
     after: int
     rejected: tuple[Rejected, ...] = ()
-    option: str | None = None
+    option: LimitingOption | None = None
 
     @property
     def label(self) -> str:
@@ -163,7 +172,8 @@ class StepReport:
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the step as an entry of ``steps``.
 
-        ``option`` is present only if it is set, and ``cut`` only for the limit of candidates.
+        ``option`` and ``option_source`` are present only if they are set, and ``cut`` only for the
+        limit of candidates.
         """
         entry: Json = {
             **constraint_as_json(self.constraint),
@@ -173,7 +183,7 @@ class StepReport:
         }
         if self.constraint.family == LIMIT:
             entry["cut"] = self.before - self.after
-        return entry if self.option is None else {**entry, "option": self.option}
+        return entry if self.option is None else {**entry, **self.option.as_json()}
 
 
 def constraint_as_json(constraint: Constraint) -> Json:
@@ -257,20 +267,18 @@ class CandidatesReport:
         for miss in self.nearest_misses.misses:
             constraints = list(map(constraint_as_json, miss.constraints))
             name = join_words(map(phrases.format_label, constraints))
-            title = join_words(map(phrases.format_title, constraints))
             words = phrases.describe_hosts_without(miss.hosts, constraints)
-            values = {**_select_values(miss.constraints[0]), "hosts": miss.hosts}
+            values = {**phrases.select_subject(constraints[0]), "hosts": miss.hosts}
             values["constraints"] = constraints
-            return Obstacle(CANDIDATES, name, words, values, miss.constraints[0].family, title)
+            return Obstacle(CANDIDATES, name, words, values, miss.constraints)
         for step in self.steps:
             if step.before and not step.after:
                 words = phrases.describe_last_stage(step.label, step.before)
-                values = {**_select_values(step.constraint), "hosts": step.before}
-                title = phrases.format_title(constraint_as_json(step.constraint))
-                family = step.constraint.family
-                return Obstacle(CANDIDATES, step.label, words, values, family, title)
+                values = phrases.select_subject(step.constraint.as_json())
+                values["hosts"] = step.before
+                return Obstacle(CANDIDATES, step.label, words, values, (step.constraint,))
         name = "providers" if self.query else "requested_hosts"
-        return Obstacle(CANDIDATES, name, phrases.NO_HOST[name], {"kind": name}, name)
+        return Obstacle(CANDIDATES, name, phrases.NO_HOST[name], {"kind": name})
 
     @property
     def limit_words(self) -> str:
@@ -280,7 +288,7 @@ class CandidatesReport:
         """
         for step in self.steps:
             if step.option is not None and step.before > step.after:
-                return phrases.describe_limit(step.option, step.before - step.after)
+                return phrases.describe_limit(step.option.as_json(), step.before - step.after)
         return ""
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
@@ -330,7 +338,7 @@ class FilterReport:
         values = {"filter": self.name}
         if counts:
             values = subjects[max(counts, key=counts.__getitem__)]
-        return Obstacle(stage, self.name, words, {**values, "hosts": self.before}, self.name)
+        return Obstacle(stage, self.name, words, {**values, "hosts": self.before})
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the report as an entry of ``filters``.
@@ -471,15 +479,25 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RoomReport:
-    """The number of requested instances, and how many fit at most."""
+    """The number of requested instances, and how many fit at most.
+
+    ``resource_class`` is the class that runs out on most hosts, if it is known.
+    """
 
     instances: int
     at_most: int
+    resource_class: str = ""
 
     @property
     def words(self) -> str:
         """Return the sentence about the missing capacity."""
         return phrases.describe_room(self.at_most, self.instances)
+
+    @property
+    def values(self) -> Json:
+        """Return the kind and the resource class, if it is known."""
+        subject = {"resource_class": self.resource_class} if self.resource_class else {}
+        return {"kind": "room", **subject}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -562,7 +580,7 @@ class Funnel:
         for report in self.request_filters:
             if report.rejection is not None:
                 values = {"filter": report.name, **report.rejection.as_json()}
-                return Obstacle(REQUEST_FILTERS, report.name, report.words, values, report.name)
+                return Obstacle(REQUEST_FILTERS, report.name, report.words, values)
         last_filter = _find_last_filter(self.filters)
         if last_filter is not None:
             words = last_filter.words + self.allocation_candidates.limit_words
@@ -573,7 +591,7 @@ class Funnel:
     @property
     def _later_obstacle(self) -> Obstacle:
         if self.room is not None:
-            return Obstacle("room", "room", self.room.words, {"kind": "room"}, "room")
+            return Obstacle("room", "room", self.room.words, self.room.values)
         placed, requested, last_filter = 0, 0, None
         if self.later is not None:
             placed, requested = self.later.placed, self.later.requested
@@ -600,16 +618,12 @@ class Funnel:
             FILTERS: [report.as_json(view) for report in self.filters],
             "weighers": [report.as_json() for report in self.weighers],
             "host_states": None if age is None else {"age_s": round(age, 3)},
-            "room": self.room and asdict(self.room),
+            "room": self.room and {"instances": self.room.instances, "at_most": self.room.at_most},
             "obstacle": obstacle and obstacle.as_json(),
             "would_fit": [entry.as_json() for entry in self.would_fit] or None,
             "later_instance": self.later and self.later.as_json(view),
         }
         return {key: value for key, value in keys.items() if value is not None}
-
-
-def _select_values(constraint: Constraint) -> Json:
-    return phrases.select_subject(constraint.as_json())
 
 
 def _find_last_filter(reports: Iterable[FilterReport]) -> FilterReport | None:

@@ -2,6 +2,7 @@
 """Constraints of a candidates query, as explanations name them."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import os_traits
 
@@ -89,3 +90,14 @@ NOT_DISABLED = Constraint(
 )
 #: The rule that groups with a suffix use separate providers.
 ISOLATE = Constraint(GROUP_POLICY)
+
+
+class LimitingOption(NamedTuple):
+    """The option of the effective limit, and the source of its value if overridden."""
+
+    option: str
+    option_source: str | None = None
+
+    def as_json(self) -> dict[str, str]:
+        """Return the option as keys of a step or rejection."""
+        return {key: value for key, value in self._asdict().items() if value is not None}

@@ -10,7 +10,7 @@ from typing import Any
 from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
-from placement_sched.explain.phrases import CODES, join_code
+from placement_sched.explain.phrases import CODES, join_code, join_subject
 from placement_sched.explain.values import ExplanationView
 from placement_sched.limits import (
     MAX_COUNTED_INTERVALS,
@@ -77,7 +77,7 @@ def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
     return DecisionQuery(
         **plain,
         reason_kind=kind or None,
-        reason_subject=subject or None,
+        reason_subject=join_subject(subject.split(",")) or None,
         policy=None if policy is None else policy.lower(),  # names of sections are in lower case
         instance=None
         if instance is None

@@ -128,10 +128,10 @@ def make_decision(
         return decision
     return replace(
         decision,
-        stage=(obstacle.title or obstacle.name or obstacle.stage)[:_MAX_NAME],
+        stage=(obstacle.title or obstacle.stage)[:_MAX_NAME],
         reason=obstacle.reason,
         reason_kind=obstacle.kind[:_MAX_KIND],
-        reason_subject=obstacle.subject[:_MAX_NAME] or None,
+        reason_subject=obstacle.subject or None,
     )
 
 

@@ -6,7 +6,7 @@ that remains in the inventories which the earlier instances use.
 """
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -41,7 +41,7 @@ InventoryName = tuple[str, str]
 #: the instances that fit is computed before all instances are placed.
 _MIN_PAIRS = 10_000
 #: Rejection reasons of hosts whose capacity this request, or concurrent requests, have used.
-_USED_UP, _CLAIMED = Rejection(kind="used_up"), Rejection(kind="claimed")
+_CLAIMED = Rejection(kind="claimed")
 
 
 class RemainingCapacity:
@@ -61,6 +61,8 @@ class RemainingCapacity:
         self._roots: dict[str, list[str]] = defaultdict(list)
         # The affected roots whose first candidate may no longer fit.
         self._unchecked: set[str | None] = set()
+        # Rejections of the nodes on which no candidate fits any more.
+        self._used_up: dict[str | None, Rejection] = {}
 
     @classmethod
     def from_candidates(
@@ -122,11 +124,29 @@ class RemainingCapacity:
         candidates = host.allocation_candidates
         index = next((index for index, each in enumerate(candidates) if self._fits(each)), None)
         if index is None:
+            self._used_up[host.uuid] = self._build_rejection(candidates)
             return ()
         if index:
             return [candidates[index], *candidates[:index], *candidates[index + 1 :]]
         self._unchecked.discard(host.uuid)
         return candidates
+
+    def _build_rejection(self, candidates: Sequence[Mapping[str, Any]]) -> Rejection:
+        """Name a resource class that all candidates lack, if there is one."""
+        lacking = [
+            {
+                inventory[1]
+                for inventory, amount in iterate_amounts(candidate)
+                if inventory in self._consumed and self._free[inventory] < amount
+            }
+            for candidate in candidates
+        ]
+        names = sorted(set.intersection(*lacking)) if lacking else []
+        return Rejection(kind="used_up", values={"resource_class": names[0]} if names else {})
+
+    def find_rejection(self, host: HostState) -> Rejection:
+        """Return the rejection of a host without candidates that fit."""
+        return self._used_up.get(host.uuid, Rejection(kind="used_up"))
 
     def _fits(self, candidate: Mapping[str, Any]) -> bool:
         free, consumed = self._free, self._consumed
@@ -136,19 +156,22 @@ class RemainingCapacity:
                     return False
         return True
 
-    def compute_upper_bound(self, hosts: Sequence[HostState]) -> int:
+    def compute_upper_bound(self, hosts: Sequence[HostState]) -> tuple[int, str]:
         """Return an upper bound of the instances that fit on these hosts.
 
         A request for more instances than the bound cannot succeed. A request for fewer instances
-        may still fail. Executes two SQL statements.
+        may still fail. The second value is the resource class that limits most hosts. Executes two
+        SQL statements.
         """
         if self._connection is None:
             raise AssertionError("internal error: compute_upper_bound() without a tracked capacity")
         self._read(self._connection, hosts)
-        return sum(map(self._compute_max_instances, hosts))
+        bounds = list(map(self._compute_max_instances, hosts))
+        limiting = Counter(sorted(name for _, name in bounds if name)).most_common(1)
+        return sum(bound for bound, _ in bounds), limiting[0][0] if limiting else ""
 
-    def _compute_max_instances(self, host: HostState) -> int:
-        """Return an upper bound of the number of instances that fit on a host.
+    def _compute_max_instances(self, host: HostState) -> tuple[int, str]:
+        """Return an upper bound of the instances on a host, and its resource class.
 
         Resource classes that only some candidates use are ignored, such as PCPU if the host also
         has candidates with VCPU.
@@ -165,12 +188,15 @@ class RemainingCapacity:
         candidate_count = len(host.allocation_candidates)
         return min(
             (
-                sum(max(self._free[inventory], 0) for inventory in inventories[name])
-                // min(class_amounts)
+                (
+                    sum(max(self._free[inventory], 0) for inventory in inventories[name])
+                    // min(class_amounts),
+                    name,
+                )
                 for name, class_amounts in amounts_by_class.items()
                 if len(class_amounts) == candidate_count and min(class_amounts)
             ),
-            default=sys.maxsize,
+            default=(sys.maxsize, ""),
         )
 
     def take(self, host: HostState, next_best: Iterable[HostState] = ()) -> None:
@@ -340,7 +366,7 @@ class SelectionResult:
     of the filters and weighers for the first instance. If a later instance has no host,
     ``placed_count`` is the number of instances before it, and ``later`` is its result. If the hosts
     cannot have the capacity for all instances, ``max_fitting`` is an upper bound of the instances
-    that fit.
+    that fit, and ``limiting_class`` the resource class that limits them, if it is known.
     """
 
     selections: tuple[tuple[Selection, ...], ...]
@@ -348,6 +374,7 @@ class SelectionResult:
     placed_count: int = 0
     later: FilterWeighResult | None = None
     max_fitting: int | None = None
+    limiting_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,9 +427,9 @@ class HostSelector:
                 watch(result)
             if first is None:
                 first = result
-                bound = self._compute_capacity_bound(result, spec, progress)
+                bound, limiting = self._compute_capacity_bound(result, spec, progress)
                 if bound is not None and bound < len(uuids):
-                    return SelectionResult((), first, max_fitting=bound)
+                    return SelectionResult((), first, max_fitting=bound, limiting_class=limiting)
             if not result.ordered:
                 placed_count = len(selections)
                 return SelectionResult((), first, placed_count, result if placed_count else None)
@@ -475,8 +502,10 @@ class HostSelector:
 
     def _compute_capacity_bound(
         self, result: FilterWeighResult, spec: RequestSpec, progress: PlacementProgress
-    ) -> int | None:
+    ) -> tuple[int | None, str]:
         """Return an upper bound of the instances that fit, None if not needed.
+
+        The second value is the resource class that limits them, or an empty text.
 
         On many hosts, the bound avoids placing instances until no host remains. On few hosts they
         are placed, because the reports then show which stage rejected the last hosts.
@@ -489,20 +518,20 @@ class HostSelector:
             or not progress.capacity.is_tracked
             or progress.keeps_rejected
         ):
-            return None
-        bound, group = progress.capacity.compute_upper_bound(hosts), spec.instance_group
+            return None, ""
+        bound, limiting = progress.capacity.compute_upper_bound(hosts)
+        group = spec.instance_group
         capped = any(
             vars(type(host_filter)).get("caps_group_members")
             for host_filter in self.select_filters(spec)
         )
         if group is None or group.policy != ANTI_AFFINITY or not capped:
-            return bound
+            return bound, limiting
         # An instance may stay on its current host.
         instance_uuids = frozenset(spec.instance_uuids)
         max_per_host = group.rules.get(MAX_SERVER_PER_HOST, 1)
-        return min(
-            bound, sum(max_per_host + len(instance_uuids & host.instances.keys()) for host in hosts)
-        )
+        allowed = sum(max_per_host + len(instance_uuids & host.instances.keys()) for host in hosts)
+        return (bound, limiting) if bound <= allowed else (allowed, "")
 
     def iterate_rejections(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
         """Yield a report for each stage that rejects a host.
@@ -546,7 +575,7 @@ class HostSelector:
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int
     ) -> tuple[FilterWeighResult, list[HostState]]:
         hosts_with_capacity, keeps = progress.with_capacity(hosts), progress.keeps_rejected
-        reports = _build_capacity_reports(hosts, hosts_with_capacity)
+        reports = _build_capacity_reports(hosts, hosts_with_capacity, progress.capacity)
         if index and not keeps:
             with measure(self.seconds, "filters"):
                 filtered = self._filter_again(hosts_with_capacity, spec, progress, index)
@@ -619,20 +648,20 @@ class HostSelector:
 
 
 def _build_capacity_reports(
-    hosts: Sequence[HostState], hosts_with_capacity: Sequence[HostState]
+    hosts: Sequence[HostState],
+    hosts_with_capacity: Sequence[HostState],
+    remaining_capacity: RemainingCapacity,
 ) -> list[FilterReport]:
     if len(hosts_with_capacity) == len(hosts):
         return []
     ids = {id(host) for host in hosts_with_capacity}
-    rejected = [host for host in hosts if id(host) not in ids]
-    return [_report_rejected(rejected, len(hosts), USED_UP, _USED_UP)]
-
-
-def _report_rejected(
-    hosts: Sequence[HostState], total: int, name: str, rejection: Rejection
-) -> FilterReport:
-    rejected = tuple(Rejected(host.host, host.nodename, rejection) for host in hosts)
-    return FilterReport(name=name, before=total, after=total - len(hosts), rejected=rejected)
+    rejected = tuple(
+        Rejected(host.host, host.nodename, remaining_capacity.find_rejection(host))
+        for host in hosts
+        if id(host) not in ids
+    )
+    after = len(hosts) - len(rejected)
+    return [FilterReport(name=USED_UP, before=len(hosts), after=after, rejected=rejected)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -678,8 +707,12 @@ class SchedulingRun:
         same_cell = [host for host in remaining if host.obj.cell_uuid == best.obj.cell_uuid]
         selection = replace(selector.select(best), allocation_request=fallback.allocation_request)
         if position:
-            rejected = [host.obj for host in result.ordered[:position]]
-            report = _report_rejected(rejected, len(result.ordered), "room_at_claim", _CLAIMED)
+            better = (host.obj for host in result.ordered[:position])
+            rejected = tuple(Rejected(host.host, host.nodename, _CLAIMED) for host in better)
+            before = len(result.ordered)
+            report = FilterReport(
+                name="room_at_claim", before=before, after=before - position, rejected=rejected
+            )
             result = replace(result, filters=(*result.filters, report))
         alternates = map(selector.select, same_cell[: selector.alternates])
         choice = replace(self.choice, selections=((selection, *alternates),), first=result)

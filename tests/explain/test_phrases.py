@@ -14,6 +14,8 @@ from placement_sched.explain.phrases import (
     format_clause,
     format_reason,
     format_title,
+    get_subject,
+    join_subject,
     merge_reasons,
 )
 from placement_sched.model.rejection import Rejection
@@ -143,6 +145,16 @@ def test_members_of_one_and_of_several_are_separate_groups():
 )
 def test_stage_of_a_filter_has_the_words_of_an_operator(values, words):
     assert describe_stage(values) == words
+
+
+def test_subject_has_the_first_names_that_fit_into_the_column():
+    uuids = [f"{number:036}" for number in range(10)]
+    subject = get_subject({"kind": "forbidden_aggregate", "aggregates": uuids})
+    assert subject == ",".join(uuids[:6])
+    assert join_subject(subject.split(",")) == join_subject(uuids) == subject
+    assert join_subject(uuids[:2]) == ",".join(uuids[:2])
+    assert join_subject(["a" * 300]) == "a" * 255
+    assert join_subject([]) == ""
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,21 @@ def test_suggested_change_removes_a_provider_from_a_forbidden_aggregate(
     assert changes[0].values == {"aggregates": [aggregate], **values}
 
 
+@pytest.mark.parametrize(("aggregate", "suffix"), [(AGGREGATE_A, ""), (AGGREGATE_C, "1")])
+def test_rejection_names_only_the_forbidden_aggregates_of_the_host(
+    sqlite_database, sqlite_settings, aggregate, suffix
+):
+    terms = AggregateTerms((), frozenset({aggregate, uuid_of("other aggregate")}))
+    group = replace(build_request_group(suffix, VCPU=1), aggregates=terms)
+    load_cloud(sqlite_database, CLOUD_WITH_NUMA_NODE)
+    query = CandidatesQuery(groups=(group,))
+    _, reported = explain_search(sqlite_database, query, sqlite_settings)
+    step = reported.steps[-1]
+    (rejected,) = step.rejected
+    assert rejected.rejection.values["aggregates"] == [aggregate]
+    assert len(step.as_json()["aggregates"]) == 2
+
+
 @pytest.mark.parametrize(("amount", "lacking"), [(3, 2), (4, 4)])
 def test_combined_capacity_shortage_is_reported_exactly(
     sqlite_database, sqlite_settings, amount, lacking

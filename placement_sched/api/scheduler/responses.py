@@ -102,7 +102,7 @@ _REJECTIONS: Json = {"rejected": build_list_schema(_REJECTION)}
 _CONSTRAINT: Json = {"detail": _TEXT, **_KIND}
 _STEP = _schema(
     {"constraint": _TEXT, **_COUNTS},
-    {**_CONSTRAINT, "option": _TEXT, "cut": _INTEGER, **_REJECTIONS},
+    {**_CONSTRAINT, "option": _TEXT, "option_source": _TEXT, "cut": _INTEGER, **_REJECTIONS},
 )
 _NEAR_MISS = _schema(
     {"constraint": _TEXT, "hosts": _INTEGER},

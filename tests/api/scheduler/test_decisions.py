@@ -86,6 +86,7 @@ def test_selected_decision_has_no_reason(cloud_app):
         ("capacity:", 2),
         ("capacity:MEMORY_MB", 1),
         ("capacity:memory_mb", 0),
+        (":MEMORY_MB", 1),
         ("extra_spec:capabilities:hypervisor_type", 1),
         ("missing_trait", 0),
         ("not_a_kind", 0),

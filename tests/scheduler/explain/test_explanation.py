@@ -248,4 +248,4 @@ def test_funnel_stage_of_the_candidate_limit_has_host_counts_and_the_option(clou
     group, name = option.split(".")
     step = (last["constraint"], last["detail"], last["before"], last["after"])
     assert step == ("limit", "4", 10, 4)
-    assert last["option"] == f"[{group}] {name} (set in overrides)"
+    assert (last["option"], last["option_source"]) == (f"[{group}] {name}", "overrides")

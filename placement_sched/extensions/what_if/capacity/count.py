@@ -25,6 +25,7 @@ from placement_sched.candidates.search import compute_effective_limit, find_limi
 from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, TooComplex
+from placement_sched.explain.phrases import format_option
 from placement_sched.extensions.what_if.capacity.host_counts import (
     UNFINISHED,
     FreeCapacity,
@@ -35,6 +36,7 @@ from placement_sched.extensions.what_if.capacity.host_counts import (
 )
 from placement_sched.model.aggregates import AFFINITY, HostAggregate, parse_zones
 from placement_sched.model.candidates_query import AllocationRequest
+from placement_sched.model.constraint import LimitingOption
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.instance import HostInstance
 from placement_sched.model.rejection import USED_UP, Rejection
@@ -307,7 +309,7 @@ class CapacityCount:
     counters: Sequence[HostCounter] = ()
     inexact_reasons: Sequence[str] = ()
     recount: Recount | None = None
-    cut_by: str | None = None
+    cut_by: LimitingOption | None = None
 
 
 def count_capacity(
@@ -449,7 +451,9 @@ def _drop_hidden_hosts(
     is_breadth_first = options.allocation_candidates_generation_strategy == "breadth-first"
     is_random = options.randomize_allocation_candidates
     if is_random or run.searches.fallback or (is_breadth_first and max(offered.values()) > 1):
-        inexact_reasons.append(_LIMITED_UNDETERMINED.format(option=option, blocked=blocked))
+        inexact_reasons.append(
+            _LIMITED_UNDETERMINED.format(option=format_option(option.as_json()), blocked=blocked)
+        )
         return
     # Go through the hosts in order. Candidates of rejected hosts use up the limit.
     position, in_part = 0, False
@@ -460,7 +464,7 @@ def _drop_hidden_hosts(
         position += remaining
         if counter and (hidden or is_cut):
             in_part = in_part or not hidden
-            counter.instances, counter.limit_reason = 0, LimitReason("limit", option)
+            counter.instances, counter.limit_reason = 0, LimitReason.from_option(option)
     if in_part:
         inexact_reasons.append(_LIMITED_PARTLY.format(option=option))
 

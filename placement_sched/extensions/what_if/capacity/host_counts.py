@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.explain.phrases import format_detail, select_subject
+from placement_sched.explain.phrases import format_detail, format_option, select_subject
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
-from placement_sched.model.constraint import Constraint
+from placement_sched.model.constraint import LIMIT, Constraint, LimitingOption
 from placement_sched.model.document import Json
 from placement_sched.model.rejection import Rejection
 from placement_sched.scheduler.host_state import HostState, get_candidates
@@ -39,6 +39,12 @@ class LimitReason(NamedTuple):
     is_resource: bool = False
     constraint: Constraint | None = None
     rejection: Rejection | None = None
+    option: LimitingOption | None = None
+
+    @classmethod
+    def from_option(cls, option: LimitingOption) -> Self:
+        """Return the reason of hosts beyond the limit that an option sets."""
+        return cls(LIMIT, format_option(option.as_json()), option=option)
 
     @classmethod
     def from_constraint(cls, constraint: Constraint) -> Self:
@@ -56,7 +62,7 @@ class LimitReason(NamedTuple):
             return self.constraint.as_json()
         if self.rejection is not None:
             return select_subject({"filter": self.reason, **self.rejection.as_json()})
-        return {"kind": self.reason, **({"option": self.detail} if self.detail else {})}
+        return {"kind": self.reason, **(self.option.as_json() if self.option else {})}
 
 
 #: The reason of a host whose count did not finish in time.

@@ -33,7 +33,7 @@ from placement_sched.extensions.what_if.capacity.host_counts import (
     SharedPool,
 )
 from placement_sched.limits import MAX_RECOUNTED_PARTS
-from placement_sched.model.constraint import LIMIT
+from placement_sched.model.constraint import LimitingOption
 from placement_sched.model.document import Document, Json
 from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability
 from placement_sched.model.names import find_nearest, list_if_few, suggest_names
@@ -173,7 +173,7 @@ def _list_without_candidates(
     connection: Connection,
     run: SchedulingRun,
     counted: Collection[str | None],
-    cut_by: str | None = None,
+    cut_by: LimitingOption | None = None,
 ) -> list[HostCount]:
     """List the nodes without candidates, with the step that rejects each.
 
@@ -192,7 +192,7 @@ def _list_without_candidates(
             if uuid in names and uuid not in counted:
                 counts[uuid] = HostCount(host=names[uuid][0], uuid=uuid, limit_reason=limit_reason)
     if cut_by is not None:
-        limit_reason = LimitReason(LIMIT, cut_by)
+        limit_reason = LimitReason.from_option(cut_by)
         for uuid, (host, _) in names.items():
             if uuid not in counted and uuid not in counts:
                 counts[uuid] = HostCount(host=host, uuid=uuid, limit_reason=limit_reason)
