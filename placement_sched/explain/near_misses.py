@@ -6,6 +6,7 @@ each pair of constraints, and so on. A set can only help if it contains all cons
 providers of a tree do not meet. Therefore few sets are evaluated. All evaluations share a budget.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -520,39 +521,24 @@ def _suggest_capacity(
     tree: ProviderTree, rules: Rules, class_id: int, names: TreeNames, budget: WorkBudget
 ) -> SuggestedChange | None:
     """Suggest the smallest additional capacity that makes the tree serve."""
-    amounts = _map_requested_amounts(rules, class_id)
-    requested, best = sum(amounts.values()), None
+
+    def serves(provider: int, more: int) -> bool:
+        free = tree.free[provider, class_id]
+        increased = FreeCapacity(free.amount + more, free.max_unit)
+        changed_tree = replace(tree, free={**tree.free, (provider, class_id): increased})
+        return can_serve(changed_tree, rules, budget)
+
+    amounts, best = _map_requested_amounts(rules, class_id), None
+    limit = sum(amounts.values())
     try:
         for provider in sorted({key for slot in amounts for key in tree.options[slot]}):
-            free = tree.free[provider, class_id]
-
-            def serves(more: int, place: int = provider, current: FreeCapacity = free) -> bool:
-                increased = FreeCapacity(current.amount + more, current.max_unit)
-                changed_tree = replace(tree, free={**tree.free, (place, class_id): increased})
-                return can_serve(changed_tree, rules, budget)
-
-            more = _find_least(serves, requested if best is None else best[0] - 1)
-            if more is not None:
-                best = more, provider
+            if limit > 0 and serves(provider, limit):
+                more = 1 + bisect_left(range(1, limit), True, key=partial(serves, provider))
+                best, limit = (more, provider), more - 1
     except TooComplex:
         return None
     if best is None:  # max_unit limits an allocation even if more is free
         return None
     amount, provider = best
     name, host = names.classes[class_id], names.providers[provider] or "one provider"
-    values = {"resource_class": name, "amount": amount, "provider": host}
-    return build_change("make_room", values)
-
-
-def _find_least(serves: Callable[[int], bool], limit: int) -> int | None:
-    """Find the smallest number up to ``limit`` that ``serves`` accepts.
-
-    Returns None if there is none. ``serves`` must also accept all numbers above it.
-    """
-    if limit < 1 or not serves(limit):
-        return None
-    low, high = 1, limit
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if serves(middle) else (middle + 1, high)
-    return low
+    return build_change("make_room", {"resource_class": name, "amount": amount, "provider": host})

@@ -7,10 +7,11 @@ slot of a tree has a provider but the providers do not serve together, the step 
 rejects the tree. :mod:`placement_sched.explain.stages` defines stages and pairs.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -188,10 +189,10 @@ class _Trees:
         providers, rules = self.providers, self.run.search.rules
         roots = [int(providers.root_ids[tree]) for tree, _ in trees]
         combinable = self.read_trees(roots)
-        ids = {
-            key for tree, _ in trees for key in providers.ids[providers.get_slice(tree)].tolist()
-        }
-        names = resource_providers.map_names_by_id(self.run.connection, ids)
+        names: Mapping[int, str] = {}
+        if with_changes:  # only changes name providers
+            pairs = [providers.ids[providers.get_slice(tree)].tolist() for tree, _ in trees]
+            names = resource_providers.map_names_by_id(self.run.connection, {*chain(*pairs)})
         classes = self.run.search.names.class_names
         numbers = {root: number for number, root in enumerate(combinable.roots.tolist())}
         rejected = []

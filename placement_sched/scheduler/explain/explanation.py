@@ -87,7 +87,7 @@ def find_fitting_changes(
     if run.choice is None or run.choice.first.ordered or run.searches.main is None:
         return ()
     search_result = run.searches.main
-    results = list(_evaluate_filters(run, (), _group_by_rejection(run, run.hosts)))
+    results = list(_evaluate_filters(run, (), _group_by_rejection(run, list(map(copy, run.hosts)))))
     misses = near_misses.misses
     searched = search_run(connection, run, search_result)
     if run.searches.candidates.requests:
@@ -104,12 +104,12 @@ def _group_by_rejection(
     """Group hosts by the stages after the search that reject them.
 
     The stages are evaluated for the first instance, with ``spec`` or else the run's request.
-    Returns no groups if a filter raises an error, as it may for a host that the run did not reach.
+    The filters change the states. Returns no groups if a filter raises an error, as it may for a
+    host that the run did not reach.
     """
-    copies = [copy(state) for state in states]
     try:
         with tolerate_failures():
-            rejections = run.selector.list_rejections(copies, spec or get_first_spec(run))
+            rejections = run.selector.list_rejections(states, spec or get_first_spec(run))
     except PluginFailed:
         return {}
     pairs = zip(states, rejections, strict=True)
@@ -148,7 +148,8 @@ def _evaluate_filters(
             continue
         (state, reasons), change = rejected[0], None
         if len(rejected) == 1 and not constraints and len(stages) == 1:
-            reports = run.selector.iterate_rejections(copy(state), get_first_spec(run))
+            original = next(each for each in run.hosts if each.uuid == state.uuid)
+            reports = run.selector.iterate_rejections(copy(original), get_first_spec(run))
             changes = (each for report in reports for each in report.rejected[0].changes)
             change = next(changes, None)
         several = len(rejected) > 1 or not exact
