@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggested changes that let a provider, or a rejected tree, meet constraints."""
+"""Suggested changes, after which providers and trees meet constraints."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -137,7 +137,7 @@ def _suggest_amounts(
 def find_fitting_amounts(
     max_amounts: _Numbers, min_units: _Numbers, step_sizes: _Numbers, requested: int
 ) -> tuple[_Numbers, _Numbers]:
-    """Return the largest fitting amounts below ``requested``, and the smallest above.
+    """Return the nearest fitting amounts below and above ``requested``.
 
     The arrays have a value for each inventory: the largest amount that is free and allowed, and the
     units. 0 means that no amount fits.
@@ -235,8 +235,8 @@ class TreeAdvice:
         if constraint.resource_class:
             slots = outcome.list_failing_slots(self.tree)
             pairs = sorted({pair for slot in slots for pair in self._list_pairs(slot)})
-            found = (self.reasons.find_inventory(outcome, pair) for pair in pairs)
-            inventories = [item for item in found if item is not None]
+            items = (self.reasons.find_inventory(outcome, pair) for pair in pairs)
+            inventories = [item for item in items if item is not None]
             own = self.reasons.find_inventory(outcome, target)
         is_plain = target == self.root and len(inventories) < 2
         return suggest_changes(

@@ -6,13 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from placement_sched.explain.kinds import format_option
 from placement_sched.explain.nested_values import with_names
-from placement_sched.explain.phrases import (
-    build_group_key,
-    describe_stage,
-    format_option,
-    merge_reasons,
-)
+from placement_sched.explain.phrases import build_group_key, describe_stage, merge_reasons
 from placement_sched.model.document import Json
 
 

@@ -226,7 +226,7 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
     checked, is_remaining = trees.checked, trees.select_counted()
     is_other = ~is_remaining & ~trees.providers.has_sharing_root
     outcomes, _ = checked.evaluate_stages()
-    total = before = int(is_remaining.sum())
+    total = count = int(is_remaining.sum())
     stages = []
     for outcome in outcomes:
         if outcome.stage.constraint.resource_class:
@@ -235,9 +235,8 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
         is_remaining[removed] = False
         visible = trees.list_visible(removed.tolist(), view)
         rejections = build_rejections(checked, outcome, [tree for tree, _ in visible])
-        after = before - len(removed)
-        stages.append((outcome, visible, rejections, before, after))
-        before = after
+        stages.append((outcome, visible, rejections, count, count - len(removed)))
+        count -= len(removed)
     named_rejections = [(outcome, rejections) for outcome, _, rejections, *_ in stages]
     reasons = Reasons.read(run.connection, run.source, run.search, checked, named_rejections)
     steps = []
@@ -251,9 +250,9 @@ def explain(run: SearchRun, view: reports.ExplanationView) -> reports.Candidates
     remaining = np.flatnonzero(is_remaining)
     serves = trees.can_serve(remaining)
     after = int(serves.sum())
-    if after < before:
+    if after < count:
         not_combinable = trees.list_visible(remaining[~serves].tolist(), view)
-        steps.append(trees.build_combination_step(not_combinable, before, after))
+        steps.append(trees.build_combination_step(not_combinable, count, after))
     candidate_roots = run.roots_with_candidates
     if len(candidate_roots) < after:
         steps.append(run.build_limit_step(after))

@@ -162,12 +162,12 @@ class TreeProviders:
 
 
 def find_run_starts(values: NDArray[np.integer[Any]]) -> _Numbers:
-    """Return where each run of equal values starts: ``4 4 7`` gives 0 and 2."""
+    """Return the start of each run of equal values: 4 4 7 gives 0 and 2."""
     return np.flatnonzero(np.diff(values, prepend=-1))
 
 
 def number_runs(bounds: _Numbers) -> _Numbers:
-    """Return for each element the number of its run: bounds 0, 2, 3 give 0 0 1."""
+    """Return the number of each run: bounds 0, 2 and 3 give 0 0 1."""
     return np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
 
 
@@ -262,7 +262,7 @@ def _evaluate_constraints(
 
 
 class _StageRun:
-    """Evaluate all stages in order. ``remaining`` has the remaining pairs of each slot."""
+    """Evaluate all stages in order. ``remaining`` has the pairs by slot."""
 
     def __init__(self, checked: CheckedTrees, relaxed: bool) -> None:
         self._checked, self._relaxed = checked, relaxed
@@ -280,7 +280,7 @@ class _StageRun:
                 is_remaining &= passes
 
     def _evaluate(self, stage: Stage) -> tuple[Mask, Mask, dict[int, Mask]]:
-        """Return the trees that pass, the blamed pairs, and the failing trees of each slot."""
+        """Return passing trees, blamed pairs, and failing trees by slot."""
         pairs, met = self._checked.tree_providers, self._checked.met[stage.index]
         if stage.constraint.is_on_root:
             blamed = np.zeros(len(met), np.bool_)
@@ -294,7 +294,7 @@ class _StageRun:
         return self._narrow_slots(stage, met)
 
     def _narrow_slots(self, stage: Stage, met: Mask) -> tuple[Mask, Mask, dict[int, Mask]]:
-        """Remove the pairs that do not meet a constraint from each slot of the stage."""
+        """Remove the pairs that do not meet a constraint from the slots."""
         pairs, previous = self._checked.tree_providers, list(self.remaining)
         passes, blamed = np.ones(len(pairs), np.bool_), np.zeros(len(met), np.bool_)
         failing = {}
@@ -329,7 +329,7 @@ def _join_slots(stage: Stage, masks: Sequence[Mask]) -> Mask:
 
 
 class TreeRejection(NamedTuple):
-    """A tree that a stage rejects, and the pairs (:class:`TreeProviders`) in the reason."""
+    """A tree that a stage rejects, and the pairs in the reason."""
 
     tree: int
     pairs: tuple[int, ...]
@@ -361,7 +361,7 @@ class Reasons:
         rejected: Sequence[tuple[StageOutcome, Sequence[TreeRejection]]],
         advised: Collection[int] = (),
     ) -> "Reasons":
-        """Read data for reasons, and for suggested changes to the ``advised`` pairs."""
+        """Read data for reasons, and for changes to the ``advised`` pairs."""
         ids, classes = checked.tree_providers.ids, search.names.classes
         groups, roots = search.query.groups, checked.tree_providers.root_pairs
         advised_ids = ids[list(advised)].tolist()
@@ -417,8 +417,8 @@ class Reasons:
 
     def _build_shortage(self, outcome: StageOutcome, pairs: Sequence[int], root: int) -> Rejection:
         constraint = outcome.stage.constraint
-        found = ((pair, self.find_inventory(outcome, pair)) for pair in pairs)
-        inventories = [(pair, inventory) for pair, inventory in found if inventory is not None]
+        items = ((pair, self.find_inventory(outcome, pair)) for pair in pairs)
+        inventories = [(pair, item) for pair, item in items if item is not None]
         if not inventories:
             rejection = build_shortage(constraint, None)
             if root in pairs:

@@ -481,7 +481,7 @@ def _cut(text: str) -> str:
 class RoomReport:
     """The number of requested instances, and how many fit at most.
 
-    ``resource_class`` is the class that runs out on most hosts, if it is known.
+    ``resource_class`` is the class that runs out on most hosts, or empty.
     """
 
     instances: int
@@ -495,7 +495,7 @@ class RoomReport:
 
     @property
     def values(self) -> Json:
-        """Return the kind and the resource class, if it is known."""
+        """Return the kind and the resource class."""
         subject = {"resource_class": self.resource_class} if self.resource_class else {}
         return {"kind": "room", **subject}
 

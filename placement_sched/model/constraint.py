@@ -93,7 +93,7 @@ ISOLATE = Constraint(GROUP_POLICY)
 
 
 class LimitingOption(NamedTuple):
-    """The option of the effective limit, and the source of its value if overridden."""
+    """The option that sets the limit, and the source of an override."""
 
     option: str
     option_source: str | None = None

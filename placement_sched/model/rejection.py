@@ -4,7 +4,7 @@
 A rejection is a value, not an exception. Exceptions are for conflicts with concurrent requests
 (:class:`~placement_sched.errors.ConcurrentUpdate`) and bugs in plugins
 (:class:`~placement_sched.errors.PluginFailed`). The sentences about rejections are in
-:mod:`placement_sched.explain.phrases`.
+:mod:`placement_sched.explain.kinds`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ OTHER = "other"
 class Rejection:
     """The reason for rejecting a host or request.
 
-    ``kind`` is a code in the table of kinds in :mod:`placement_sched.explain.phrases`, and
+    ``kind`` is a code in the table of kinds in :mod:`placement_sched.explain.kinds`, and
     ``values`` are the fields of this kind, such as ``resource_class`` and ``free``. ``requested``
     and ``actual`` are both sides of a failed comparison. A third-party filter only needs ``text``,
     a sentence of its own. ``parts`` are the rejections of several providers in a tree.

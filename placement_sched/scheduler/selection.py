@@ -61,7 +61,7 @@ class RemainingCapacity:
         self._roots: dict[str, list[str]] = defaultdict(list)
         # The affected roots whose first candidate may no longer fit.
         self._unchecked: set[str | None] = set()
-        # Rejections of the nodes on which no candidate fits any more.
+        # Rejections of the nodes without a candidate that still fits.
         self._used_up: dict[str | None, Rejection] = {}
 
     @classmethod
@@ -132,7 +132,7 @@ class RemainingCapacity:
         return candidates
 
     def _build_rejection(self, candidates: Sequence[Mapping[str, Any]]) -> Rejection:
-        """Name a resource class that all candidates lack, if there is one."""
+        """Build the rejection with the class that no candidate can allocate."""
         lacking = [
             {
                 inventory[1]
@@ -171,7 +171,7 @@ class RemainingCapacity:
         return sum(bound for bound, _ in bounds), limiting[0][0] if limiting else ""
 
     def _compute_max_instances(self, host: HostState) -> tuple[int, str]:
-        """Return an upper bound of the instances on a host, and its resource class.
+        """Return an upper bound of the instances on a host, and its class.
 
         Resource classes that only some candidates use are ignored, such as PCPU if the host also
         has candidates with VCPU.
@@ -366,7 +366,7 @@ class SelectionResult:
     of the filters and weighers for the first instance. If a later instance has no host,
     ``placed_count`` is the number of instances before it, and ``later`` is its result. If the hosts
     cannot have the capacity for all instances, ``max_fitting`` is an upper bound of the instances
-    that fit, and ``limiting_class`` the resource class that limits them, if it is known.
+    that fit, and ``limiting_class`` the resource class that limits most hosts, or empty.
     """
 
     selections: tuple[tuple[Selection, ...], ...]
@@ -709,9 +709,9 @@ class SchedulingRun:
         if position:
             better = (host.obj for host in result.ordered[:position])
             rejected = tuple(Rejected(host.host, host.nodename, _CLAIMED) for host in better)
-            before = len(result.ordered)
+            count = len(result.ordered)
             report = FilterReport(
-                name="room_at_claim", before=before, after=before - position, rejected=rejected
+                name="room_at_claim", before=count, after=count - position, rejected=rejected
             )
             result = replace(result, filters=(*result.filters, report))
         alternates = map(selector.select, same_cell[: selector.alternates])

@@ -3,8 +3,8 @@
 
 import pytest
 
+from placement_sched.explain.kinds import KINDS
 from placement_sched.explain.phrases import (
-    KINDS,
     build_code,
     build_group_key,
     build_reason,

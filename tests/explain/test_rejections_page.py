@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placement_sched.api.scheduler.responses import REJECTION_KIND
-from placement_sched.explain.phrases import KINDS
+from placement_sched.explain.kinds import KINDS
 from placement_sched.model.rejection import OTHER
 from tests.explain.sentences import CLAUSES, SENTENCES
 from tests.support.rejection_kinds import find_undocumented_values, read_documented_values

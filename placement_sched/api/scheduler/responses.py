@@ -8,7 +8,7 @@ keys. Keys that a response may lack are not required.
 from typing import Any
 
 from placement_sched.api.validation import Schemas
-from placement_sched.explain.phrases import KINDS
+from placement_sched.explain.kinds import KINDS
 from placement_sched.model import decision, plan_run
 from placement_sched.model.document import Json
 from placement_sched.model.rejection import OTHER

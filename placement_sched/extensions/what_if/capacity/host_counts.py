@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.explain.phrases import format_detail, format_option, select_subject
+from placement_sched.explain.kinds import format_option
+from placement_sched.explain.phrases import format_detail, select_subject
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
 from placement_sched.model.constraint import LIMIT, Constraint, LimitingOption
 from placement_sched.model.document import Json
