@@ -4,9 +4,8 @@
 from dataclasses import dataclass
 
 from placement_sched.explain import phrases
-from placement_sched.explain.values import Rejected, RequestFilterReport
 from placement_sched.model.document import Json
-from placement_sched.model.rejection import CANDIDATES, REQUEST_FILTERS, Rejection, SuggestedChange
+from placement_sched.model.rejection import CANDIDATES, Rejection, SuggestedChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +31,6 @@ class RejectReason:
         """Return the kind of the rejection and its subject."""
         name = {} if self.stage == CANDIDATES else {"filter": self.name}
         return phrases.select_subject({**name, **self.rejection.as_json()})
-
-    @classmethod
-    def from_request_filter(cls, report: RequestFilterReport) -> "RejectReason":
-        """Build the reason of a request filter that rejected the whole request."""
-        return cls(REQUEST_FILTERS, report.name, report.rejection or Rejection("rejected"))
-
-    @classmethod
-    def from_rejected(cls, stage: str, name: str, rejected: Rejected) -> "RejectReason":
-        """Build the reason of a stage that rejected a host."""
-        return cls(stage, name, rejected.rejection, rejected.changes)
 
     def as_json(self) -> Json:
         """Return the reason as an entry of ``reasons``."""

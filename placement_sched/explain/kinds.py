@@ -12,6 +12,7 @@ from placement_sched.explain.nested_values import AnyNumber
 from placement_sched.model.amounts import format_amount, format_class
 from placement_sched.model.clock import format_duration
 from placement_sched.model.document import Json
+from placement_sched.model.names import suggest_names
 
 _Text = str | Callable[[Json], str]
 
@@ -160,6 +161,13 @@ def _format_age(seconds: float) -> str:
     return ages[0] if ages[0] == ages[-1] else f"{ages[0]}..{ages[-1]}"
 
 
+def _describe_unknown_zone(values: Json) -> str:
+    is_cut, similar_names = "more" in values, values["similar_names"]
+    zones = ", ".join([*values["zones"], *(["..."] if is_cut else ())])
+    hint = suggest_names("zone", similar_names) if similar_names or is_cut else ""
+    return f"no aggregate has the availability zone {values['requested']!r} (zones: {zones}){hint}"
+
+
 def _describe_query(values: Json) -> str:
     attributes = ", ".join(f"{name} is {value}" for name, value in values["attributes"].items())
     return f"{values['requested']} does not hold: {attributes}".rstrip(": ")
@@ -272,7 +280,12 @@ KINDS: Mapping[str, Kind] = {
     "availability_zone": _build_kind(
         "in another zone", "zone {requested} requested, the host is in {actual}"
     ),
-    "closed_cell": Kind(""),
+    "closed_cell": _build_kind(
+        "",
+        "the database of cell {title} has not answered for {away_s} s: {failure}",
+        "the database of cell {title} has not answered for {away_s} s",
+        "its cell is disabled",
+    ),
     "different_host": _build_kind(
         "has an instance to stay away from", "different_host: the host has {instances}{others}"
     ),
@@ -364,5 +377,5 @@ KINDS: Mapping[str, Kind] = {
         "the segments of {network} are not known: set [neutron] auth_type, or give them in "
         "requested_networks",
     ),
-    "unknown_zone": Kind("", "no such zone"),
+    "unknown_zone": Kind(_describe_unknown_zone, "no such zone"),
 }

@@ -416,17 +416,12 @@ def _find_slot_amount_bits(search: Search, stages: Sequence[Stage]) -> tuple[int
 
     If this constraint is dropped, the slot does not exist.
     """
-    group = search.query.group
-    split = group is not None and not needs_single_provider(group)
-    amounts = [
-        stage
-        for stage in stages
-        if split and stage.constraint.resource_class and not stage.constraint.suffix
-    ]
-    return tuple(
-        _build_stage_bits(stage for stage in amounts if stage.slots == (slot,))
-        for slot in range(len(search.slots))
-    )
+    group, bits = search.query.group, [0] * len(search.slots)
+    if group is not None and not needs_single_provider(group):
+        for stage in stages:
+            if stage.constraint.resource_class and not stage.constraint.suffix:
+                bits[stage.slots[0]] = 1 << stage.index
+    return tuple(bits)
 
 
 def _build_stage_bits(stages: Iterable[Stage]) -> int:

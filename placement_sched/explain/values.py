@@ -479,25 +479,15 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RoomReport:
-    """The number of requested instances, and how many fit at most.
-
-    ``resource_class`` is the class that runs out on most hosts, or empty.
-    """
+    """The number of requested instances, and how many fit at most."""
 
     instances: int
     at_most: int
-    resource_class: str = ""
 
     @property
     def words(self) -> str:
         """Return the sentence about the missing capacity."""
         return phrases.describe_room(self.at_most, self.instances)
-
-    @property
-    def values(self) -> Json:
-        """Return the kind and the resource class."""
-        subject = {"resource_class": self.resource_class} if self.resource_class else {}
-        return {"kind": "room", **subject}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -591,7 +581,7 @@ class Funnel:
     @property
     def _later_obstacle(self) -> Obstacle:
         if self.room is not None:
-            return Obstacle("room", "room", self.room.words, self.room.values)
+            return Obstacle("room", "room", self.room.words, {"kind": "room"})
         placed, requested, last_filter = 0, 0, None
         if self.later is not None:
             placed, requested = self.later.placed, self.later.requested
@@ -618,7 +608,7 @@ class Funnel:
             FILTERS: [report.as_json(view) for report in self.filters],
             "weighers": [report.as_json() for report in self.weighers],
             "host_states": None if age is None else {"age_s": round(age, 3)},
-            "room": self.room and {"instances": self.room.instances, "at_most": self.room.at_most},
+            "room": self.room and asdict(self.room),
             "obstacle": obstacle and obstacle.as_json(),
             "would_fit": [entry.as_json() for entry in self.would_fit] or None,
             "later_instance": self.later and self.later.as_json(view),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Queries for allocation candidates and providers, and their results."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 
@@ -206,3 +206,34 @@ def merge_results(results: Sequence[Candidates]) -> Candidates:
         providers=tuple(providers.values()),
         limited=any(result.limited for result in results),
     )
+
+
+#: The uuid of a provider and the name of a resource class.
+InventoryName = tuple[str, str]
+
+
+def iterate_amounts(candidate: Mapping[str, Any] | None) -> Iterator[tuple[InventoryName, int]]:
+    """Yield each inventory that an allocation request uses, with the amount."""
+    for uuid, body in candidate["allocations"].items() if candidate else ():
+        for name, amount in body["resources"].items():
+            yield (uuid, name), amount
+
+
+def find_lacking_class(
+    candidates: Iterable[Mapping[str, Any]],
+    free: Mapping[InventoryName, int],
+    consumed: Collection[InventoryName],
+) -> str:
+    """Return the first resource class that all candidates lack, or "".
+
+    ``free`` are the free amounts of the ``consumed`` inventories. Other inventories suffice.
+    """
+    lacking = [
+        {
+            inventory[1]
+            for inventory, amount in iterate_amounts(candidate)
+            if inventory in consumed and free[inventory] < amount
+        }
+        for candidate in candidates
+    ]
+    return min(set.intersection(*lacking), default="") if lacking else ""

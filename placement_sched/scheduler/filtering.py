@@ -144,12 +144,12 @@ def is_forced(spec: RequestSpec) -> bool:
 
 
 def filter_by_name(
-    hosts: Sequence[HostState], spec: RequestSpec, closed_cells: Mapping[str, str]
+    hosts: Sequence[HostState], spec: RequestSpec, closed_cells: Mapping[str, Rejection]
 ) -> tuple[list[HostState], list[FilterReport]]:
     """Filter hosts by the requested names, with a report per stage.
 
-    ``closed_cells`` maps the uuids of excluded cells to reasons. A host of such a cell is rejected
-    even if the request names the host.
+    ``closed_cells`` maps the uuids of excluded cells to rejections. A host of such a cell is
+    rejected even if the request names the host.
     """
     remaining = list(hosts)
     reports: list[FilterReport] = []
@@ -163,7 +163,7 @@ def iterate_rejections(
     host: HostState,
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
-    closed_cells: Mapping[str, str],
+    closed_cells: Mapping[str, Rejection],
 ) -> Iterator[FilterReport]:
     """Yield a report for each stage that rejects this host.
 
@@ -186,7 +186,7 @@ def list_rejections(
     hosts: Sequence[HostState],
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
-    closed_cells: Mapping[str, str],
+    closed_cells: Mapping[str, Rejection],
 ) -> list[list[tuple[str, Rejection]]]:
     """List for each host all stages that reject it, with their rejections.
 
@@ -205,7 +205,7 @@ def _iterate_stages(
     hosts: Sequence[HostState],
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
-    closed_cells: Mapping[str, str],
+    closed_cells: Mapping[str, Rejection],
 ) -> Iterator[tuple[str, BaseHostFilter | None, Sequence[Rejection | None]]]:
     """Yield each stage: its name, filter or None, and a rejection per host."""
     for name, find_rejection in _iterate_name_stages(spec, closed_cells):
@@ -252,7 +252,7 @@ def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedCh
 
 
 def _iterate_name_stages(
-    spec: RequestSpec, closed_cells: Mapping[str, str]
+    spec: RequestSpec, closed_cells: Mapping[str, Rejection]
 ) -> Iterator[tuple[str, _RejectionFinder]]:
     """Yield the name and the check of each stage of :func:`filter_by_name`."""
     ignored = {name.lower() for name in spec.ignore_hosts}
@@ -265,7 +265,10 @@ def _iterate_name_stages(
         return lambda host: None if passes(host) else rejection
 
     if closed_cells:
-        yield "enabled_cells", lambda host: _reject_closed_cell(closed_cells, host)
+        yield (
+            "enabled_cells",
+            lambda host: closed_cells.get(canonicalize_uuid(host.cell_uuid or "")),
+        )
     if ignored:
         check_host = build_check(lambda host: host.host.lower() not in ignored, "ignored_host")
         yield "ignore_hosts", check_host
@@ -284,12 +287,6 @@ def _iterate_name_stages(
                 cell=cell,
             ),
         )
-
-
-def _reject_closed_cell(closed_cells: Mapping[str, str], host: HostState) -> Rejection | None:
-    cell = canonicalize_uuid(host.cell_uuid or "")
-    reason = closed_cells.get(cell)
-    return None if reason is None else Rejection(reason, kind="closed_cell", values={"cell": cell})
 
 
 def _has_named_hosts(spec: RequestSpec) -> bool:

@@ -34,6 +34,7 @@ from placement_sched.model.decision import Selection
 from placement_sched.model.instance import HostInstance, Instance, NovaCell
 from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.preferences import find_trait_preferences
+from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.caches import Aggregates, HostVersions, ProcessCaches
 from placement_sched.scheduler.filtering import find_named_nodes
@@ -58,7 +59,6 @@ HINTS = ("same_host", "different_host")
 
 _ReadRecords = Callable[[Connection, Collection[str]], Sequence[Instance]]
 
-_DISABLED = "its cell is disabled"
 #: Number of missed rounds of the sync after which no service seems to read nova's databases.
 _MAX_MISSED_ROUNDS = 3
 
@@ -495,22 +495,21 @@ class CellStates:
         age = format_duration(self.reading_age.total_seconds())
         return f"nova's databases were last read {age} ago: heartbeats are judged at that time"
 
-    def map_reasons(
+    def map_rejections(
         self, hosts: Iterable[HostState], spec: RequestSpec, settings: Settings
-    ) -> Mapping[str, str]:
-        """Map the uuids of closed cells to the reasons."""
-        reasons: dict[str, str] = {}
+    ) -> Mapping[str, Rejection]:
+        """Map the uuids of closed cells to the rejections of their hosts."""
+        values: dict[str, dict[str, Any]] = {}
         if any(host.cell_uuid is not None for host in hosts):
             for uuid, cell in self.by_uuid.items():
-                if reason := self._find_reason(cell, named=uuid == spec.destination.only_cell):
-                    reasons[uuid] = reason
-        return reasons | dict.fromkeys(
-            map(canonicalize_uuid, settings.scheduler.disabled_cells), _DISABLED
-        )
-
-    def _find_reason(self, cell: NovaCell, *, named: bool) -> str | None:
-        if cell.away_since is not None:
-            seconds = max(0, int((self.now() - cell.away_since).total_seconds()))
-            reason = f"the database of cell {cell.title} has not answered for {seconds} s"
-            return f"{reason}: {cell.failure}" if cell.failure else reason
-        return _DISABLED if cell.disabled and not named else None
+                if cell.away_since is not None:
+                    seconds = max(0, int((self.now() - cell.away_since).total_seconds()))
+                    values[uuid] = {"title": cell.title, "away_s": seconds}
+                    values[uuid] |= {"failure": cell.failure} if cell.failure else {}
+                elif cell.disabled and uuid != spec.destination.only_cell:
+                    values[uuid] = {}
+        values |= {canonicalize_uuid(uuid): {} for uuid in settings.scheduler.disabled_cells}
+        return {
+            uuid: Rejection(kind="closed_cell", values={"cell": uuid, **state})
+            for uuid, state in values.items()
+        }

@@ -49,6 +49,7 @@ from placement_sched.limits import (
     MAX_INSTANCES,
     MAX_REQUESTED_AMOUNTS,
 )
+from placement_sched.model.candidates_query import iterate_amounts
 from placement_sched.model.clock import Clock, measure
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.decision import EXPLAIN, NO_CLAIM, SELECT, DecisionSeed, SchedulingResult
@@ -88,7 +89,6 @@ from placement_sched.scheduler.selection import (
     HostSelector,
     RemainingCapacity,
     SchedulingRun,
-    iterate_amounts,
 )
 from placement_sched.scheduler.simulation import CloudChange, apply, expand_aggregates, read_changes
 from placement_sched.scheduler.spread import with_spread

@@ -6,7 +6,7 @@ that remains in the inventories which the earlier instances use.
 """
 
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -18,7 +18,12 @@ from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.explain.values import FilterReport, HostReport, Rejected
 from placement_sched.model.aggregates import ANTI_AFFINITY, MAX_SERVER_PER_HOST
-from placement_sched.model.candidates_query import Candidates
+from placement_sched.model.candidates_query import (
+    Candidates,
+    InventoryName,
+    find_lacking_class,
+    iterate_amounts,
+)
 from placement_sched.model.clock import measure
 from placement_sched.model.decision import DecisionSeed, Selection
 from placement_sched.model.rejection import USED_UP, Rejection
@@ -33,9 +38,6 @@ from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.resource_request import CandidateResults
 from placement_sched.scheduler.weights import IncrementalWeighing, WeighedHost, WeighRun
 from placement_sched.store.placement import capacity, resource_classes
-
-#: The uuid of a provider and the name of a resource class.
-InventoryName = tuple[str, str]
 
 #: Minimum product of the numbers of instances and hosts. From this product on, an upper bound of
 #: the instances that fit is computed before all instances are placed.
@@ -61,8 +63,8 @@ class RemainingCapacity:
         self._roots: dict[str, list[str]] = defaultdict(list)
         # The affected roots whose first candidate may no longer fit.
         self._unchecked: set[str | None] = set()
-        # Rejections of the nodes without a candidate that still fits.
-        self._used_up: dict[str | None, Rejection] = {}
+        # The resource class that all candidates of a node lack, or "", by the uuid of the node.
+        self._used_up: dict[str | None, str] = {}
 
     @classmethod
     def from_candidates(
@@ -124,29 +126,17 @@ class RemainingCapacity:
         candidates = host.allocation_candidates
         index = next((index for index, each in enumerate(candidates) if self._fits(each)), None)
         if index is None:
-            self._used_up[host.uuid] = self._build_rejection(candidates)
+            self._used_up[host.uuid] = find_lacking_class(candidates, self._free, self._consumed)
             return ()
         if index:
             return [candidates[index], *candidates[:index], *candidates[index + 1 :]]
         self._unchecked.discard(host.uuid)
         return candidates
 
-    def _build_rejection(self, candidates: Sequence[Mapping[str, Any]]) -> Rejection:
-        """Build the rejection with the class that no candidate can allocate."""
-        lacking = [
-            {
-                inventory[1]
-                for inventory, amount in iterate_amounts(candidate)
-                if inventory in self._consumed and self._free[inventory] < amount
-            }
-            for candidate in candidates
-        ]
-        names = sorted(set.intersection(*lacking)) if lacking else []
-        return Rejection(kind="used_up", values={"resource_class": names[0]} if names else {})
-
     def find_rejection(self, host: HostState) -> Rejection:
         """Return the rejection of a host without candidates that fit."""
-        return self._used_up.get(host.uuid, Rejection(kind="used_up"))
+        name = self._used_up.get(host.uuid)
+        return Rejection(kind="used_up", values={"resource_class": name} if name else {})
 
     def _fits(self, candidate: Mapping[str, Any]) -> bool:
         free, consumed = self._free, self._consumed
@@ -156,22 +146,19 @@ class RemainingCapacity:
                     return False
         return True
 
-    def compute_upper_bound(self, hosts: Sequence[HostState]) -> tuple[int, str]:
+    def compute_upper_bound(self, hosts: Sequence[HostState]) -> int:
         """Return an upper bound of the instances that fit on these hosts.
 
         A request for more instances than the bound cannot succeed. A request for fewer instances
-        may still fail. The second value is the resource class that limits most hosts. Executes two
-        SQL statements.
+        may still fail. Executes two SQL statements.
         """
         if self._connection is None:
             raise AssertionError("internal error: compute_upper_bound() without a tracked capacity")
         self._read(self._connection, hosts)
-        bounds = list(map(self._compute_max_instances, hosts))
-        limiting = Counter(sorted(name for _, name in bounds if name)).most_common(1)
-        return sum(bound for bound, _ in bounds), limiting[0][0] if limiting else ""
+        return sum(map(self._compute_max_instances, hosts))
 
-    def _compute_max_instances(self, host: HostState) -> tuple[int, str]:
-        """Return an upper bound of the instances on a host, and its class.
+    def _compute_max_instances(self, host: HostState) -> int:
+        """Return an upper bound of the number of instances that fit on a host.
 
         Resource classes that only some candidates use are ignored, such as PCPU if the host also
         has candidates with VCPU.
@@ -188,15 +175,12 @@ class RemainingCapacity:
         candidate_count = len(host.allocation_candidates)
         return min(
             (
-                (
-                    sum(max(self._free[inventory], 0) for inventory in inventories[name])
-                    // min(class_amounts),
-                    name,
-                )
+                sum(max(self._free[inventory], 0) for inventory in inventories[name])
+                // min(class_amounts)
                 for name, class_amounts in amounts_by_class.items()
                 if len(class_amounts) == candidate_count and min(class_amounts)
             ),
-            default=(sys.maxsize, ""),
+            default=sys.maxsize,
         )
 
     def take(self, host: HostState, next_best: Iterable[HostState] = ()) -> None:
@@ -332,13 +316,6 @@ class PlacementProgress:
         return hosts
 
 
-def iterate_amounts(candidate: Mapping[str, Any] | None) -> Iterator[tuple[InventoryName, int]]:
-    """Yield each inventory that an allocation request uses, with the amount."""
-    for uuid, body in candidate["allocations"].items() if candidate else ():
-        for name, amount in body["resources"].items():
-            yield (uuid, name), amount
-
-
 @dataclass(frozen=True, slots=True)
 class FilterWeighResult:
     """Reports of filters and weighers, and the passing hosts, best first."""
@@ -366,7 +343,7 @@ class SelectionResult:
     of the filters and weighers for the first instance. If a later instance has no host,
     ``placed_count`` is the number of instances before it, and ``later`` is its result. If the hosts
     cannot have the capacity for all instances, ``max_fitting`` is an upper bound of the instances
-    that fit, and ``limiting_class`` the resource class that limits most hosts, or empty.
+    that fit.
     """
 
     selections: tuple[tuple[Selection, ...], ...]
@@ -374,7 +351,6 @@ class SelectionResult:
     placed_count: int = 0
     later: FilterWeighResult | None = None
     max_fitting: int | None = None
-    limiting_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,9 +403,9 @@ class HostSelector:
                 watch(result)
             if first is None:
                 first = result
-                bound, limiting = self._compute_capacity_bound(result, spec, progress)
+                bound = self._compute_capacity_bound(result, spec, progress)
                 if bound is not None and bound < len(uuids):
-                    return SelectionResult((), first, max_fitting=bound, limiting_class=limiting)
+                    return SelectionResult((), first, max_fitting=bound)
             if not result.ordered:
                 placed_count = len(selections)
                 return SelectionResult((), first, placed_count, result if placed_count else None)
@@ -502,10 +478,8 @@ class HostSelector:
 
     def _compute_capacity_bound(
         self, result: FilterWeighResult, spec: RequestSpec, progress: PlacementProgress
-    ) -> tuple[int | None, str]:
+    ) -> int | None:
         """Return an upper bound of the instances that fit, None if not needed.
-
-        The second value is the resource class that limits them, or an empty text.
 
         On many hosts, the bound avoids placing instances until no host remains. On few hosts they
         are placed, because the reports then show which stage rejected the last hosts.
@@ -518,20 +492,20 @@ class HostSelector:
             or not progress.capacity.is_tracked
             or progress.keeps_rejected
         ):
-            return None, ""
-        bound, limiting = progress.capacity.compute_upper_bound(hosts)
-        group = spec.instance_group
+            return None
+        bound, group = progress.capacity.compute_upper_bound(hosts), spec.instance_group
         capped = any(
             vars(type(host_filter)).get("caps_group_members")
             for host_filter in self.select_filters(spec)
         )
         if group is None or group.policy != ANTI_AFFINITY or not capped:
-            return bound, limiting
+            return bound
         # An instance may stay on its current host.
         instance_uuids = frozenset(spec.instance_uuids)
         max_per_host = group.rules.get(MAX_SERVER_PER_HOST, 1)
-        allowed = sum(max_per_host + len(instance_uuids & host.instances.keys()) for host in hosts)
-        return (bound, limiting) if bound <= allowed else (allowed, "")
+        return min(
+            bound, sum(max_per_host + len(instance_uuids & host.instances.keys()) for host in hosts)
+        )
 
     def iterate_rejections(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
         """Yield a report for each stage that rejects a host.
@@ -539,7 +513,7 @@ class HostSelector:
         Later stages are also evaluated after a rejection. Raises :class:`PluginFailed` if a filter
         raises an error.
         """
-        closed_cells = self.closed_cells.map_reasons([host], spec, self.settings)
+        closed_cells = self.closed_cells.map_rejections([host], spec, self.settings)
         return filtering.iterate_rejections(host, spec, self.select_filters(spec), closed_cells)
 
     def list_rejections(
@@ -550,7 +524,7 @@ class HostSelector:
         For many hosts, this is faster than :meth:`iterate_rejections` for each host. The rejections
         are the same.
         """
-        closed_cells = self.closed_cells.map_reasons(hosts, spec, self.settings)
+        closed_cells = self.closed_cells.map_rejections(hosts, spec, self.settings)
         return filtering.list_rejections(hosts, spec, self.select_filters(spec), closed_cells)
 
     def list_stage_names(self, spec: RequestSpec) -> list[str]:
@@ -565,7 +539,7 @@ class HostSelector:
 
     def filter_hosts(self, hosts: Sequence[HostState], spec: RequestSpec) -> filtering.FilterRun:
         """Filter hosts for the first instance: by names, then by plugins."""
-        closed_cells = self.closed_cells.map_reasons(hosts, spec, self.settings)
+        closed_cells = self.closed_cells.map_rejections(hosts, spec, self.settings)
         named_hosts, name_reports = filtering.filter_by_name(hosts, spec, closed_cells)
         with measure(self.seconds, "filters"):
             filtered = filtering.run_filters(self.select_filters(spec), named_hosts, spec)
@@ -648,20 +622,18 @@ class HostSelector:
 
 
 def _build_capacity_reports(
-    hosts: Sequence[HostState],
-    hosts_with_capacity: Sequence[HostState],
-    remaining_capacity: RemainingCapacity,
+    hosts: Sequence[HostState], remaining: Sequence[HostState], used: RemainingCapacity
 ) -> list[FilterReport]:
-    if len(hosts_with_capacity) == len(hosts):
+    if len(remaining) == len(hosts):
         return []
-    ids = {id(host) for host in hosts_with_capacity}
-    rejected = tuple(
-        Rejected(host.host, host.nodename, remaining_capacity.find_rejection(host))
-        for host in hosts
-        if id(host) not in ids
-    )
-    after = len(hosts) - len(rejected)
-    return [FilterReport(name=USED_UP, before=len(hosts), after=after, rejected=rejected)]
+    ids = {id(host) for host in remaining}
+    pairs = [(host, used.find_rejection(host)) for host in hosts if id(host) not in ids]
+    return [_report(pairs, len(hosts), USED_UP)]
+
+
+def _report(pairs: Sequence[tuple[HostState, Rejection]], total: int, name: str) -> FilterReport:
+    rejected = tuple(Rejected(host.host, host.nodename, reason) for host, reason in pairs)
+    return FilterReport(name=name, before=total, after=total - len(pairs), rejected=rejected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -707,12 +679,8 @@ class SchedulingRun:
         same_cell = [host for host in remaining if host.obj.cell_uuid == best.obj.cell_uuid]
         selection = replace(selector.select(best), allocation_request=fallback.allocation_request)
         if position:
-            better = (host.obj for host in result.ordered[:position])
-            rejected = tuple(Rejected(host.host, host.nodename, _CLAIMED) for host in better)
-            count = len(result.ordered)
-            report = FilterReport(
-                name="room_at_claim", before=count, after=count - position, rejected=rejected
-            )
+            pairs = [(host.obj, _CLAIMED) for host in result.ordered[:position]]
+            report = _report(pairs, len(result.ordered), "room_at_claim")
             result = replace(result, filters=(*result.filters, report))
         alternates = map(selector.select, same_cell[: selector.alternates])
         choice = replace(self.choice, selections=((selection, *alternates),), first=result)

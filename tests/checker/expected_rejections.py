@@ -195,6 +195,7 @@ class HostSearch:
             return self._build_shortage(stage, blamed)
         if stage.family == "root_required":
             return {**stage.values, "disabled_reason": ""}
+        values = dict(stage.values)
         if "aggregates" in stage.values:
             # Children that are only rejected for their root count as the root.
             aggregates = {*stage.values["aggregates"]}
@@ -205,9 +206,12 @@ class HostSearch:
                 else self.root.uuid
                 for uuid in blamed
             }
+            if not must_be_member:
+                joined = set().union(*(self._providers[uuid].aggregates for uuid in blamed))
+                values["aggregates"] = sorted(aggregates & joined)
         if 1 < len(self.usable) == len(blamed):
-            return {**stage.values, "provider_count": len(blamed)}
-        return {**stage.values, **self._name_providers(blamed)}
+            return {**values, "provider_count": len(blamed)}
+        return {**values, **self._name_providers(blamed)}
 
     def _name_providers(self, blamed: set[str]) -> Json:
         if blamed == {self.root.uuid}:

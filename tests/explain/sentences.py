@@ -187,6 +187,22 @@ SENTENCES = [
     ),
     ("no_project_aggregate", {"requested": "p9"}, "no aggregate is tagged with project 'p9'"),
     (
+        "closed_cell",
+        {"cell": "c1", "title": "cell1 (c1)", "away_s": 60, "failure": "timeout"},
+        "the database of cell cell1 (c1) has not answered for 60 s: timeout",
+    ),
+    (
+        "closed_cell",
+        {"cell": "c1", "title": "c1", "away_s": 60},
+        "the database of cell c1 has not answered for 60 s",
+    ),
+    ("closed_cell", {"cell": "c1"}, "its cell is disabled"),
+    (
+        "unknown_zone",
+        {"requested": "az2", "zones": ["az1", "nova"], "similar_names": ["az1"]},
+        "no aggregate has the availability zone 'az2' (zones: az1, nova). Did you mean 'az1'?",
+    ),
+    (
         "routed_network",
         {"network": "network n1", "segment": "s1"},
         "network n1: its segment s1 is in no aggregate",
@@ -201,7 +217,7 @@ SENTENCES = [
     ),
 ]
 #: The kinds whose sentence is in the rejection.
-KINDS_WITH_TEXT = ("closed_cell", "numa_topology", "pci_device", "unknown_zone")
+KINDS_WITH_TEXT = ("numa_topology", "pci_device")
 #: Kind, values, clause about a host, and clause about several hosts.
 CLAUSES = [
     (

@@ -24,6 +24,8 @@ EXAMPLES: dict[str, Any] = {
     "free_amounts": [1],
     "attributes": {"$host": "cn1"},
     "unit": "MB",
+    "zones": ["az1"],
+    "similar_names": ["az1"],
 }
 
 

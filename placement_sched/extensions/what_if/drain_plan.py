@@ -19,6 +19,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.extensions.what_if.capacity.report import CapacityQuery, report_capacity
 from placement_sched.limits import MAX_INSTANCES
+from placement_sched.model.candidates_query import iterate_amounts
 from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import MOVE, Decision, Selection
 from placement_sched.model.document import Json
@@ -32,7 +33,7 @@ from placement_sched.scheduler.explain.verdicts import build_verdicts, map_repor
 from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.instance_requests import map_unknown_facts, read_requests
 from placement_sched.scheduler.scheduler import Scheduler, Simulation
-from placement_sched.scheduler.selection import SchedulingRun, iterate_amounts
+from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.scheduler.simulation import CloudChange
 from placement_sched.store import simulated_changes
 from placement_sched.store.compute import cells, host_aggregates, instances, server_groups

@@ -131,7 +131,7 @@ def build_funnel(
         )
     if choice and choice.max_fitting is not None:
         count = run.filtered_request.spec.num_instances
-        room_report = RoomReport(count, choice.max_fitting, choice.limiting_class)
+        room_report = RoomReport(instances=count, at_most=choice.max_fitting)
     return Funnel(
         request_filters=run.filtered_request.reports,
         allocation_candidates=candidates,

@@ -28,18 +28,18 @@ from placement_sched.explain.values import (
     CandidatesReport,
     ExplanationView,
     Funnel,
-    StepReport,
 )
 from placement_sched.limits import MAX_COMPARED_NAMES, MAX_SIMILAR_NAMES
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery, merge_results
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.constraint import COMBINATION, LIMIT, MEMBER_OF, NOT_DISABLED, Constraint
+from placement_sched.model.constraint import COMBINATION, LIMIT, MEMBER_OF, NOT_DISABLED
 from placement_sched.model.names import find_nearest, list_if_few, read_uuid
 from placement_sched.model.rejection import (
     CANDIDATES,
     COMPUTE_NODES,
     FILTERS,
+    REQUEST_FILTERS,
     Rejection,
     SuggestedChange,
 )
@@ -79,6 +79,9 @@ _FIRST_REASON_ONLY = (
 _NOT_REACHED = (
     "the reason was not evaluated: for a request of this size, all stages are evaluated for at "
     "most {} rejected hosts. Name fewer hosts"
+)
+_WITHOUT_CANDIDATES = RejectReason(
+    FILTERS, "", Rejection("the filters removed all its allocation candidates")
 )
 
 
@@ -259,15 +262,16 @@ def compute_all_reasons_limit(run: SchedulingRun, searches: Sequence[Search]) ->
     return max(MIN_HOSTS_WITH_ALL_REASONS, _BUDGET // price)
 
 
-def _map_first_reasons(funnel: Funnel) -> Mapping[tuple[str, str], RejectReason]:
-    reasons: dict[tuple[str, str], RejectReason] = {}
+def _map_first_reasons(funnel: Funnel) -> Mapping[tuple[str, str], list[RejectReason]]:
+    """Map host and node of each rejected host to a list of the first reason."""
+    reasons: dict[tuple[str, str], list[RejectReason]] = {}
     stages = [
         (CANDIDATES, each.label, each.rejected) for each in funnel.allocation_candidates.steps
     ]
     stages += [(FILTERS, each.name, each.rejected) for each in funnel.filters]
     for stage, name, rejected in stages:
         for each in rejected:
-            reasons.setdefault((each.host, each.node), RejectReason(stage, name, each.rejection))
+            reasons.setdefault((each.host, each.node), [RejectReason(stage, name, each.rejection)])
     return reasons
 
 
@@ -337,49 +341,36 @@ def _explain_rejected(
     states = _get_states(
         run, [tree.uuid for tree in evaluated.values() if tree.is_node], tree_results.candidates
     )
-    would_pass, run_reasons = _evaluate_changes(run, tree_results, states), _group_run_reasons(run)
-    reported = {
-        tree.uuid: tuple(
-            _list_reasons(
-                run,
-                run_reasons.get((tree.host, tree.node), ()),
-                tree_results.reasons.get(tree.uuid, ()),
-                states.get(tree.uuid),
-            )
-        )
-        for tree in evaluated.values()
-    }
+    would_pass = _evaluate_changes(run, tree_results, states)
+    of_request = [
+        RejectReason(REQUEST_FILTERS, report.name, report.rejection)
+        for report in run.filtered_request.reports
+        if report.rejection is not None
+    ]
+    run_reasons = group_rows(
+        ((rejected.host, rejected.node), RejectReason(FILTERS, report.name, rejected.rejection))
+        for report in (run.choice.first.filters if run.choice else ())
+        for rejected in report.rejected
+    )
+    reported: dict[str, tuple[RejectReason, ...]] = {}
+    for tree in evaluated.values():
+        reasons = [*of_request, *tree_results.reasons.get(tree.uuid, ())]
+        if state := states.get(tree.uuid):
+            reasons += _list_filter_reasons(run, run_reasons.get((tree.host, tree.node), ()), state)
+        else:
+            reasons.append(RejectReason(FILTERS, COMPUTE_NODES, NOT_REPORTED))
+        reported[tree.uuid] = tuple(reasons or [_WITHOUT_CANDIDATES])
     for tree in not_passed[:limit]:
         yield reported[tree.uuid], would_pass.get(tree.uuid)
     if remaining := not_passed[limit:]:
         names = frozenset(tree.node for tree in remaining)
         funnel = funnel or build_funnel(run, connection, ExplanationView(names, 0))
         first_reasons = _map_first_reasons(funnel)
-        of_request = next((each for each in funnel.request_filters if each.rejection), None)
         for tree in remaining:
-            first = first_reasons.get((tree.host, tree.node))
-            if of_request is not None:
-                first = RejectReason.from_request_filter(of_request)
+            first = of_request[:1] or first_reasons.get((tree.host, tree.node), [])
             # Without a first reason, the run did not reach the host, or a limit dropped it.
-            note = _FIRST_REASON_ONLY if first else _NOT_REACHED
-            reasons = (first, RejectReason(FILTERS, "", Rejection(note.format(limit))))
-            yield tuple(reason for reason in reasons if reason is not None), None
-
-
-def _list_reasons(
-    run: SchedulingRun,
-    run_reasons: Sequence[RejectReason],
-    search_reasons: Sequence[RejectReason],
-    state: HostState | None,
-) -> Iterator[RejectReason]:
-    rejecting = (report for report in run.filtered_request.reports if report.rejection)
-    reasons = [*map(RejectReason.from_request_filter, rejecting), *search_reasons]
-    if state is None:
-        reasons.append(RejectReason(FILTERS, COMPUTE_NODES, NOT_REPORTED))
-    else:
-        reasons += _list_filter_reasons(run, run_reasons, state)
-    no_candidates = "the filters removed all its allocation candidates"
-    yield from reasons or [RejectReason(FILTERS, "", Rejection(no_candidates))]
+            note = Rejection((_FIRST_REASON_ONLY if first else _NOT_REACHED).format(limit))
+            yield (*first, RejectReason(FILTERS, "", note)), None
 
 
 def _list_filter_reasons(
@@ -395,7 +386,8 @@ def _list_filter_reasons(
     try:
         reports = run.selector.iterate_rejections(state, get_first_spec(run))
         while report := read_next_report(reports):
-            reason = RejectReason.from_rejected(FILTERS, report.name, report.rejected[0])
+            rejected = report.rejected[0]
+            reason = RejectReason(FILTERS, report.name, rejected.rejection, rejected.changes)
             if in_run := run_reasons.pop(report.name, None):
                 reason, is_reached = replace(reason, rejection=in_run.rejection), True
             if is_reached:
@@ -406,14 +398,6 @@ def _list_filter_reasons(
         words = f"later filters were not evaluated: {failure.detail}"
         yield RejectReason(FILTERS, "", Rejection(words))
     yield from run_reasons.values()
-
-
-def _group_run_reasons(run: SchedulingRun) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
-    return group_rows(
-        ((rejected.host, rejected.node), RejectReason(FILTERS, report.name, rejected.rejection))
-        for report in (run.choice.first.filters if run.choice else ())
-        for rejected in report.rejected
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -461,17 +445,21 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
         with_texts = with_reasons(connection, report).steps
         of_roots = ((root, step) for (root, _), step in zip(new_steps, with_texts, strict=True))
         for root, steps in group_rows(of_roots).items():
-            step_reasons = (
-                RejectReason.from_rejected(CANDIDATES, f"{prefix}{step.label}", step.rejected[0])
-                for step in steps
-            )
-            reasons[root] = [names.with_names(root, reason) for reason in step_reasons]
+            reasons[root] = []
+            for step in steps:
+                label, (cause,) = f"{prefix}{step.label}", step.rejected
+                reason = RejectReason(CANDIDATES, label, cause.rejection, cause.changes)
+                reasons[root].append(names.with_names(root, reason))
             uncertain.discard(root)
             if not (rejected[root].is_certain and _has_known_changes(reasons[root])):
                 uncertain.add(root)
-            dropped = {
-                _get_constraint_to_drop(step) for step in steps if step.constraint.family != LIMIT
-            }
+            dropped = set()
+            for step in steps:
+                first = next(iter(step.rejected[0].changes), None)
+                if step.constraint.family == COMBINATION and first and first.drops:
+                    dropped.add(first.drops)
+                elif step.constraint.family != LIMIT:
+                    dropped.add(step.constraint)
             if dropped:
                 relaxed[root] = remove_constraints(search_result.search.query, dropped)
     return _TreeResults(reasons, merge_results(candidates), relaxed, uncertain)
@@ -485,15 +473,6 @@ def _has_known_changes(reasons: Sequence[RejectReason]) -> bool:
     """
     changes = [next(iter(each.changes), None) for each in reasons]
     return all(each is not None and each.action != "ask_traits" for each in changes)
-
-
-def _get_constraint_to_drop(step: StepReport) -> Constraint:
-    """Return the constraint without which this search step rejects no host."""
-    (rejected,) = step.rejected
-    first = next(iter(rejected.changes), None)
-    if step.constraint.family == COMBINATION and first and first.drops is not None:
-        return first.drops
-    return step.constraint
 
 
 def _evaluate_changes(

@@ -2,10 +2,11 @@
 """map_az_to_placement_aggregate: request filter by availability zone."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from placement_sched.limits import MAX_COMPARED_NAMES
 from placement_sched.model.aggregates import HostAggregate, parse_zones
-from placement_sched.model.names import find_nearest, suggest_names
+from placement_sched.model.names import find_nearest
 from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler import request_filters
@@ -60,12 +61,13 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
             for name in sorted(requested_zones)[:MAX_COMPARED_NAMES]
             for near in find_nearest(name, existing)
         ]
-        zones = sorted(existing)[:_MAX_NAMES]
-        names = ", ".join([*zones, *["..."] * (len(existing) > _MAX_NAMES)])
-        text = f"no aggregate has the availability zone {requested!r} (zones: {names})"
-        hint = suggest_names("zone", nearby[:1]) if nearby or len(existing) > _MAX_NAMES else ""
-        values = {"zones": zones, "similar_names": nearby[:1]}
-        return Rejection(f"{text}{hint}", requested, kind="unknown_zone", values=values)
+        values: dict[str, Any] = {
+            "zones": sorted(existing)[:_MAX_NAMES],
+            "similar_names": nearby[:1],
+        }
+        if (more := len(existing) - _MAX_NAMES) > 0:
+            values["more"] = more
+        return Rejection(kind="unknown_zone", requested=requested, values=values)
 
 
 def _has_named_targets(spec: RequestSpec) -> bool:

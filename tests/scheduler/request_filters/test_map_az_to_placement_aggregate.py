@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.model.rejection import Rejection
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
@@ -64,7 +65,7 @@ def test_unknown_zone_is_rejected_with_its_name(zone):
     outcome = apply_filter(zone)
     assert isinstance(outcome, Rejection)
     assert (outcome.kind, outcome.requested) == ("unknown_zone", zone)
-    assert repr(zone) in outcome.text
+    assert repr(zone) in describe_rejection(outcome)
 
 
 def test_default_zone_forbids_the_aggregates_of_other_zones():
