@@ -178,7 +178,9 @@ def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
             anyof[name] = _FILTERS[name](name, value)
         elif name != "visibility":
             properties[name] = value
-    marker = call.find_value("marker")
+    marker, limit = call.find_value("marker"), call.find_value("limit")
+    if limit is not None and not re.fullmatch(r"[0-9]{1,19}", limit, re.ASCII):
+        raise Invalid(f"limit param must be an integer of at least 0, not {limit!r}")
     visibility = filters.get("visibility")
     if visibility not in {None, *_VISIBILITIES}:
         choices = ", ".join(_VISIBILITIES)
@@ -191,15 +193,8 @@ def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
         properties=properties,
         order=_parse_order(call),
         marker=None if marker is None else marker.lower(),
-        limit=_parse_limit(call),
+        limit=PAGE if limit is None else min(int(limit), MAX_IMAGES_PER_PAGE),
     )
-
-
-def _parse_limit(call: ApiCall) -> int:
-    value = call.find_value("limit")
-    if value is not None and not re.fullmatch(r"[0-9]{1,19}", value, re.ASCII):
-        raise Invalid(f"limit param must be an integer of at least 0, not {value!r}")
-    return PAGE if value is None else min(int(value), MAX_IMAGES_PER_PAGE)
 
 
 def build_links(call: ApiCall, last_uuid: str | None) -> dict[str, str]:

@@ -286,16 +286,15 @@ def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.Cu
 @cache
 def _from_document(statement: sa.Insert, names: tuple[str, ...]) -> sa.Insert:
     table = cast("Table", statement.table)
-    columns = [sa.column(name, _drop_type_length(table.c[name])) for name in names]
+    types = ((name, table.c[name].type) for name in names)
+    columns = [  # without the lengths of texts
+        sa.column(name, sa.Text() if isinstance(kind, sa.String) else kind) for name, kind in types
+    ]
     document = sa.cast(sa.bindparam("document", type_=sa.Text), postgresql.JSONB)
     rows = (
         sa.func.jsonb_to_recordset(document).table_valued(*columns).render_derived(with_types=True)
     )
     return statement.from_select(names, sa.select(*(rows.c[name] for name in names)))
-
-
-def _drop_type_length(column: sa.Column[Any]) -> TypeEngine[Any]:
-    return sa.Text() if isinstance(column.type, sa.String) else column.type
 
 
 def insert_missing(connection: Connection, table: Table, rows: Rows) -> None:

@@ -79,13 +79,6 @@ class VersionedCache(Generic[T]):
         return self._cached and self._cached[1]
 
 
-def map_versions(connection: Connection, prefix: str) -> dict[str, int]:
-    """Map the subjects that ever changed, with a prefix, to versions."""
-    has_prefix = _COLUMNS.subject.startswith(prefix, autoescape=True)
-    rows = connection.execute(select(_COLUMNS.subject, _COLUMNS.version).where(has_prefix))
-    return dict(map(tuple, rows.all()))
-
-
 def bump(connection: Connection, subject: str) -> None:
     """Increment the version of a subject.
 
@@ -198,8 +191,9 @@ def map_host_versions(connection: Connection) -> Mapping[int, int]:
 
     Data read afterwards is current as long as the versions of its groups are the same.
     """
-    rows = map_versions(connection, _HOSTS)
-    return {int(subject.removeprefix(_HOSTS)): version for subject, version in rows.items()}
+    query = select(_COLUMNS.subject, _COLUMNS.version)
+    rows = connection.execute(query.where(_COLUMNS.subject.startswith(_HOSTS, autoescape=True)))
+    return {int(subject.removeprefix(_HOSTS)): version for subject, version in rows.all()}
 
 
 def bump_hosts(connection: Connection, hosts: Iterable[str]) -> None:

@@ -262,7 +262,10 @@ def write(
     differing = {name for names in columns.values() for name in names}
     all_columns = [name for name in _REPORTED if name in differing]  # in a fixed order
     _check_names(connection, [*new, *changed], stored)
-    _insert(connection, new, now)
+    stamps = {"created_at": now, "updated_at": now}
+    created = [{**row, **stamps, "version": _compute_first_version(row)} for row in new]
+    with sql.translate_rejection(_build_concurrent_update("reported")):
+        sql.insert_rows(connection, compute_nodes, created)
     _change(connection, changed, stored, all_columns, now)
     previous_hosts = {uuid: stored[uuid].host for uuid, names in columns.items() if "host" in names}
     if new or not differing.isdisjoint({"host", "hypervisor_hostname"}):
@@ -316,13 +319,6 @@ def _check_names(
                 f"not {uuid_by_names[host, node]}. Delete that node first.",
                 code="scheduler.duplicate",
             )
-
-
-def _insert(connection: Connection, rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
-    stamps = {"created_at": now, "updated_at": now}
-    values = [{**row, **stamps, "version": _compute_first_version(row)} for row in rows]
-    with sql.translate_rejection(_build_concurrent_update("reported")):
-        sql.insert_rows(connection, compute_nodes, values)
 
 
 def _build_concurrent_update(action: str) -> ConcurrentUpdate:

@@ -205,14 +205,6 @@ def _select_by_spelling(uuid: str, rows: Sequence[Any]) -> Provider:
     return providers[get_stored_uuid(uuid, providers)]
 
 
-def find(connection: Connection, uuid: str) -> Provider | None:
-    """Return the provider with this uuid, or None."""
-    try:
-        return get_by_uuid(connection, uuid)
-    except NotFound:
-        return None
-
-
 def build_spellings(uuid: str) -> dict[str, str]:
     """Return the spellings of a uuid to look for: as given, and canonical."""
     return {"uuid": uuid, "canonical": canonicalize_uuid(uuid)}
@@ -453,9 +445,10 @@ def _is_same(uuid: str | None, other: str | None) -> bool:
 def _get_parent(connection: Connection, uuid: str | None, subject: str) -> Provider | None:
     if uuid is None:
         return None
-    if (parent := find(connection, uuid)) is None:
-        raise Invalid(f"{subject}: parent provider UUID does not exist.")
-    return parent
+    try:
+        return get_by_uuid(connection, uuid)
+    except NotFound:
+        raise Invalid(f"{subject}: parent provider UUID does not exist.") from None
 
 
 def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> None:
