@@ -381,35 +381,38 @@ def select_page(
     ``marked`` is the condition for the last row of the previous page, which a separate statement
     reads. Raises :class:`Invalid`, with the message ``missing``, if there is no such row.
     """
-    marker: Sequence[Any] | None = None
-    if marked is not None:
-        keys = (key.label(f"key{number}") for number, (key, _) in enumerate(order))
-        marker = connection.execute(sa.select(*keys).where(marked)).first()
-        if marker is None:
-            raise Invalid(missing)
-    return select_page_after(query, order, marker, limit=limit)
+    columns = (key.desc() if is_descending else key.asc() for key, is_descending in order)
+    query = query.order_by(*columns).limit(limit)
+    if marked is None:
+        return query
+    keys = (key.label(f"key{number}") for number, (key, _) in enumerate(order))
+    marker = connection.execute(sa.select(*keys).where(marked)).first()
+    if marker is None:
+        raise Invalid(missing)
+    later: list[ColumnElement[bool]] = []
+    equal: list[ColumnElement[bool]] = []
+    for (key, is_descending), value in zip(order, marker, strict=True):
+        later.append(sa.and_(*equal, key < value if is_descending else key > value))
+        equal.append(key == value)
+    return query.where(sa.or_(*later))
 
 
 def select_page_after(
-    query: Select[Any], order: Order, keys: Sequence[Any] | None, *, limit: int | None
+    query: Select[Any],
+    key: ColumnElement[Any],
+    after: Any,
+    *,
+    limit: int | None,
+    is_descending: bool = False,
 ) -> Select[Any]:
-    """Sort and limit ``query``, and start it after the row with these keys.
+    """Sort ``query`` by a unique key, limit it, and start it after a value.
 
-    A key may be a subquery. If it finds no row, the result is empty.
+    ``after`` may be a subquery. If it finds no row, the result is empty. None: from the beginning.
     """
-    query = query.order_by(
-        *(key.desc() if is_descending else key.asc() for key, is_descending in order)
-    )
-    return query.where(_is_after(order, keys)).limit(limit) if keys else query.limit(limit)
-
-
-def _is_after(order: Order, values: Iterable[Any]) -> ColumnElement[bool]:
-    later: list[ColumnElement[bool]] = []
-    equal: list[ColumnElement[bool]] = []
-    for (key, is_descending), value in zip(order, values, strict=True):
-        later.append(sa.and_(*equal, key < value if is_descending else key > value))
-        equal.append(key == value)
-    return sa.or_(*later)
+    query = query.order_by(key.desc() if is_descending else key.asc()).limit(limit)
+    if after is None:
+        return query
+    return query.where(key < after if is_descending else key > after)
 
 
 def build_portable_order(connection: Connection, column: ColumnElement[Any]) -> ColumnElement[Any]:

@@ -128,8 +128,8 @@ def search(
     """
     query = _filter(select(*_SUMMARY), filters)
     marker_id = select(_COLUMNS.id).where(_COLUMNS.uuid == marker).scalar_subquery()
-    keys = None if marker is None else [marker_id]
-    query = sql.select_page_after(query, [(_COLUMNS.id, True)], keys, limit=limit)
+    after = None if marker is None else marker_id
+    query = sql.select_page_after(query, _COLUMNS.id, after, limit=limit, is_descending=True)
     rows = connection.execute(query).all()
     places = _map_places(connection, [row.uuid for row in rows])
     return tuple(DecisionSummary(**_build_summary(row, places.get(row.uuid, ()))) for row in rows)

@@ -86,10 +86,9 @@ def search(
     """
     query = select(*_SUMMARY).where(*(_RUNS[name] == value for name, value in filters.items()))
     marker_id = select(_RUNS.id).where(_RUNS.uuid == marker).scalar_subquery()
-    keys = None if marker is None else [marker_id]
-    rows = connection.execute(
-        sql.select_page_after(query, [(_RUNS.id, True)], keys, limit=limit)
-    ).all()
+    after = None if marker is None else marker_id
+    query = sql.select_page_after(query, _RUNS.id, after, limit=limit, is_descending=True)
+    rows = connection.execute(query).all()
     counts = _count_states(connection, [row.uuid for row in rows])
     return [PlanRunSummary(**_build_listed(row), counts=counts[row.uuid]) for row in rows]
 

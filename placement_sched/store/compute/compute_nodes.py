@@ -123,10 +123,8 @@ def search(
     ``host`` and ``hypervisor_hostname`` are filters. The page begins after the uuid ``after``.
     """
     filters = sql.drop_none(host=host, hypervisor_hostname=hypervisor_hostname)
-    keys = None if after is None else [after]
-    query = sql.select_page_after(
-        _NODES.filter_by(**filters), [(_COLUMNS.uuid, False)], keys, limit=limit
-    )
+    nodes = _NODES.filter_by(**filters)
+    query = sql.select_page_after(nodes, _COLUMNS.uuid, after, limit=limit)
     return tuple(map(_build_node, connection.execute(query)))
 
 

@@ -196,13 +196,9 @@ def search(
     ``host``, ``node`` and ``project_id`` are filters. The page begins after the uuid ``after``.
     """
     filters = sql.drop_none(host=host, node=node, project_id=project_id)
-    query = _limit_to_page(_INSTANCES.filter_by(**filters), after, limit)
+    matching = _INSTANCES.filter_by(**filters)
+    query = sql.select_page_after(matching, _COLUMNS.uuid, after, limit=limit)
     return build_instances(connection, connection.execute(query))
-
-
-def _limit_to_page(query: Select[Any], after: str | None, limit: int | None) -> Select[Any]:
-    keys = None if after is None else [after]
-    return sql.select_page_after(query, [(_COLUMNS.uuid, False)], keys, limit=limit)
 
 
 def is_any(connection: Connection) -> bool:
@@ -444,7 +440,8 @@ def list_unallocated(
     whose project is ``incomplete_project_id``, are ignored. With ``cell_uuid``, only instances on
     nodes of this cell are listed.
     """
-    query = _limit_to_page(_select_unallocated(incomplete_project_id, cell_uuid), after, limit)
+    unallocated = _select_unallocated(incomplete_project_id, cell_uuid)
+    query = sql.select_page_after(unallocated, _COLUMNS.uuid, after, limit=limit)
     return tuple(connection.scalars(query))
 
 

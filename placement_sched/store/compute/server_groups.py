@@ -86,8 +86,8 @@ def search(
     """
     query = select(server_groups).filter_by(**sql.drop_none(project_id=project_id))
     marker_id = select(_GROUPS.id).where(_GROUPS.uuid == marker).scalar_subquery()
-    keys = None if marker is None else [marker_id]
-    query = sql.select_page_after(query, [(_GROUPS.id, False)], keys, limit=limit)
+    after = None if marker is None else marker_id
+    query = sql.select_page_after(query, _GROUPS.id, after, limit=limit)
     rows = connection.execute(query.offset(offset)).all()
     members = _map_members(connection, [row.uuid for row in rows])
     return tuple(_build_group(row, members.get(row.uuid, ())) for row in rows)
