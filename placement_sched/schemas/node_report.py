@@ -72,18 +72,11 @@ def _build_nova_object_schema(inner: Json) -> Json:
     return {"if": wrapped, "then": within, "else": inner, NOVA_OBJECT: inner}
 
 
-def _unwrap_conversion(
-    inner: Json, conversion: Callable[[Json | None], Conversion | None]
-) -> Conversion:
-    convert = conversion(inner) or (lambda value: value)
-
-    def unwrap(value: Any) -> Any:
-        if not isinstance(value, dict) or _NOVA_DATA not in value:
-            return convert(value)
-        with prefix_errors(_NOVA_DATA):
-            return convert(value[_NOVA_DATA])
-
-    return unwrap
+def _convert_nova_object(value: Any, inner: Json, convert: Conversion) -> Any:
+    if not isinstance(value, dict) or _NOVA_DATA not in value:
+        return convert(value, inner)
+    with prefix_errors(_NOVA_DATA):
+        return convert(value[_NOVA_DATA], inner)
 
 
 _LABEL = {**parts.TEXT, "minLength": 1}
@@ -188,9 +181,9 @@ SENT_REPORT: Json = {
     },
 }
 
-_report_reader = Reader(REPORT, {NOVA_OBJECT: _unwrap_conversion})
+_report_reader = Reader(REPORT, {NOVA_OBJECT: _convert_nova_object})
 _metric_value_reader = Reader(_METRIC_VALUE)
-_topology_reader = Reader(_TOPOLOGY, {NOVA_OBJECT: _unwrap_conversion})
+_topology_reader = Reader(_TOPOLOGY, {NOVA_OBJECT: _convert_nova_object})
 
 _DEFAULTS: Json = {
     **dict.fromkeys(("cell_uuid", "host_ip", "disk_available_least")),

@@ -69,11 +69,11 @@ _PLAIN_PHRASES = {
     "format": "{value} is not a {expected}",
     "anyOf": "{value} has none of the accepted forms",
 }
-#: Converts a valid value.
-Conversion = Callable[[Any], Any]
-#: Builds the conversion for a schema with a custom keyword. The arguments are the value of the
-#: keyword, and a function that builds the conversion of another schema.
-Keyword = Callable[[Any, Callable[[Json | None], Conversion | None]], Conversion]
+#: Converts a value by its schema.
+Conversion = Callable[[Any, Json], Any]
+#: Converts a value whose schema has a custom keyword. The arguments are the value, the value of the
+#: keyword, and the conversion of other values.
+Keyword = Callable[[Any, Any, Conversion], Any]
 #: Keyword of a schema whose nested values are not converted.
 UNCONVERTED = "x-as-given"
 
@@ -331,22 +331,17 @@ class Reader:
     ) -> None:
         # Formats are checked by the conversion.
         self._schema = Schema(schema, validate_formats=False)
-        self._texts = (
-            _ConversionBuilder(schema, _accept_digits, {}).build_conversion(schema)
-            if digits_as_text
-            else None
-        )
-        self._convert = _ConversionBuilder(schema, _convert_plain, keywords or {}).build_conversion(
-            schema
-        )
+        self._keywords = keywords or {}
+        self._digits_as_text = digits_as_text
 
     def __call__(self, document: Any) -> Any:
         """Validate and convert a document.
 
         Raises :class:`DocumentError`.
         """
-        if self._texts is not None:
-            document = self._texts(document)
+        definition = self._schema.definition
+        if self._digits_as_text:
+            document = _Conversion(definition, _accept_digits, {}).convert(document, definition)
         try:
             is_valid = self._schema.is_valid(document)
         except UnicodeEncodeError:
@@ -355,7 +350,7 @@ class Reader:
             # A missing key may be present under a wrong name. Errors about unknown keys help more.
             faults = self._schema.find_faults(document)
             raise self._build_error(min(faults, key=lambda fault: fault.keyword == "required"))
-        return document if self._convert is None else self._convert(document)
+        return _Conversion(definition, _convert_value, self._keywords).convert(document, definition)
 
     def _build_error(self, fault: Fault) -> DocumentError:
         data = fault.as_data()
@@ -366,122 +361,73 @@ class Reader:
             keys = (*keys, fault.value)
         else:
             is_key = False
-        takes_only_text = set(_list_types(fault.schema)) - {"null"} == {"string"}
-        if self._texts is not None and fault.keyword == "type" and takes_only_text:
+        takes_only_text = set(_as_list(fault.schema.get("type", []))) - {"null"} == {"string"}
+        if self._digits_as_text and fault.keyword == "type" and takes_only_text:
             problem += ". Put it in quotes"
         return DocumentError(problem, *keys, at_key=is_key, fault=data)
 
 
-def _accept_digits(schema: Json) -> Conversion | None:
-    kinds = set(_list_types(schema))
-    if "string" not in kinds or kinds & {"integer", "number"}:
-        return None
-    return lambda value: str(value) if type(value) is int else value
+def _accept_digits(value: Any, schema: Json) -> Any:
+    kinds = _as_list(schema.get("type", []))
+    accepts_text = "string" in kinds and not {"integer", "number"} & set(kinds)
+    return str(value) if type(value) is int and accepts_text else value
 
 
-def _convert_plain(schema: Json) -> Conversion | None:
-    kinds = _list_types(schema)
-    if reader := READERS.get(schema.get("format", "")):
-        return _convert_if(str, reader, kinds)
-    if "integer" in kinds and "number" not in kinds:
-        return _convert_if(float, int, kinds)
-    if "number" in kinds and not {"integer", "string"} & set(kinds):
-        return _convert_if(int, float, kinds)
-    return None
-
-
-def _convert_if(kind: type, convert: Conversion, kinds: list[str]) -> Conversion:
-    """Build a conversion for only the values of the Python type ``kind``.
-
-    Values of other types are returned unchanged. ``kinds`` are the JSON types of the schema. For a
-    single type, the result is ``convert`` itself, because it accepts every valid value.
-    """
-    if len(kinds) == 1:
-        return convert
-    return lambda value: convert(value) if type(value) is kind else value
-
-
-def _list_types(schema: Json) -> list[str]:
+def _convert_value(value: Any, schema: Json) -> Any:
+    if isinstance(value, str):
+        reader = READERS.get(schema.get("format", ""))
+        return value if reader is None else reader(value)
     kinds = schema.get("type", [])
-    return [kinds] if isinstance(kinds, str) else list(kinds)
+    if type(value) is float and "integer" in kinds and "number" not in kinds:
+        return int(value)
+    if type(value) is int and "number" in kinds and not {"integer", "string"} & {*_as_list(kinds)}:
+        return float(value)
+    return value
 
 
-class _ConversionBuilder:
-    """Builder of conversions for documents, from ``leaf`` for single values."""
+class _Conversion(NamedTuple):
+    """Conversion of the values of a document by ``leaf``, with their schemas."""
 
-    def __init__(
-        self, root: Json, leaf: Callable[[Json], Conversion | None], keywords: Mapping[str, Keyword]
-    ) -> None:
-        self._root, self._leaf, self._keywords = root, leaf, keywords
-        self._shared: dict[str, Conversion | None] = {}
+    root: Json
+    leaf: Conversion
+    keywords: Mapping[str, Keyword]
 
-    def build_conversion(self, schema: Json | None) -> Conversion | None:
-        """Build the conversion for a schema, None if values remain unchanged."""
-        if not schema or schema.get(UNCONVERTED):
-            return self._leaf(schema or {})
+    def convert(self, value: Any, schema: Json) -> Any:
+        """Convert a value and its parts. Errors have the keys of the part."""
+        if schema.get(UNCONVERTED):
+            return self.leaf(value, schema)
         if "$ref" in schema:
-            return self._convert_reference(schema["$ref"])
-        for keyword, make in self._keywords.items():
+            return self.convert(value, resolve_reference(self.root, schema["$ref"]))
+        for keyword, convert_keyword in self.keywords.items():
             if keyword in schema:
-                return make(schema[keyword], self.build_conversion)
-        return self._convert_parts(schema) or self._leaf(schema)
+                return convert_keyword(value, schema[keyword], self.convert)
+        if isinstance(value, dict):
+            names, properties = schema.get("propertyNames", {}), schema.get("properties", {})
+            for key in value if names else ():
+                try:
+                    self.leaf(key, names)
+                except DocumentError as error:
+                    raise DocumentError(error.detail, key, at_key=True) from None
+            additional = schema.get("additionalProperties") or {}
+            return {
+                key: self._convert_part(key, inner, properties.get(key, additional))
+                for key, inner in value.items()
+            }
+        if isinstance(value, list | tuple):
+            first, items = schema.get("prefixItems", ()), schema.get("items") or {}
+            if items.get("type") == "integer":  # CPUs of NUMA nodes: many numbers
+                return list(map(int, value))
+            schemas = chain(first, repeat(items))
+            return [
+                self._convert_part(index, inner, next(schemas)) for index, inner in enumerate(value)
+            ]
+        return self.leaf(value, schema)
 
-    def _convert_parts(self, schema: Json) -> Conversion | None:
-        """Build the conversion for objects and lists, None without such parts."""
-        properties = {
-            key: self.build_conversion(inner) for key, inner in schema.get("properties", {}).items()
-        }
-        additional = self.build_conversion(schema.get("additionalProperties"))
-        name_conversion = self._leaf(schema.get("propertyNames", {}))
-        first = [self.build_conversion(inner) for inner in schema.get("prefixItems", ())]
-        items = self.build_conversion(schema.get("items"))
-        if not (any([*properties.values(), *first]) or additional or name_conversion or items):
-            return None
-        if items is int and not first:  # CPUs of NUMA nodes: many numbers
-            return lambda value: value if value is None else list(map(int, value))
-        leaf = self._leaf(schema) or (lambda value: value)
-
-        def convert(value: Any) -> Any:
-            converted: Any
-            if isinstance(value, dict):
-                converted = dict(value)
-                parts: Any = [(key, properties.get(key, additional)) for key in value]
-                if name_conversion is not None:
-                    _check_names(value, name_conversion)
-            elif isinstance(value, list | tuple):
-                converted = list(value)
-                parts = zip(range(len(value)), chain(first, repeat(items)), strict=False)
-            else:
-                return leaf(value)
-            key: str | int = ""
-            try:
-                for key, conversion in parts:
-                    if conversion is not None:
-                        converted[key] = conversion(value[key])
-            except DocumentError as error:
-                error.keys = (key, *error.keys)
-                raise
-            return converted
-
-        return convert
-
-    def _convert_reference(self, reference: str) -> Conversion:
-        """Return a conversion that is built from a ``$ref`` on its first use."""
-
-        def convert(value: Any) -> Any:
-            if reference not in self._shared:
-                self._shared[reference] = self.build_conversion(
-                    resolve_reference(self._root, reference)
-                )
-            inner = self._shared[reference]
-            return value if inner is None else inner(value)
-
-        return convert
-
-
-def _check_names(value: Json, reader: Conversion) -> None:
-    for name in value:
+    def _convert_part(self, key: PathStep, value: Any, schema: Json) -> Any:
+        if not schema:
+            return value
         try:
-            reader(name)
+            return self.convert(value, schema)
         except DocumentError as error:
-            raise DocumentError(error.detail, name, at_key=True) from None
+            error.keys = (key, *error.keys)
+            raise

@@ -35,24 +35,30 @@ _TIME: Json = {"type": "string", "format": "moment"}
 _BYTES: Json = {"type": ["integer", "null"], "minimum": 0, "maximum": 2**63 - 1}
 
 
-def _build_names_schema(name: Json) -> Json:
-    return {**_PATTERNS, "x-names": name}
-
-
-def _expand_names(name: Json, _: object) -> Conversion:
-    read = Reader(name)
-
-    def expand_patterns(value: Any) -> list[str] | None:
-        if value is None:
-            return None
-        patterns = [value] if isinstance(value, str) else value
-        return [read(name) for pattern in patterns for name in expand(pattern)]
-
-    return expand_patterns
-
-
-_UUIDS = _build_names_schema(parts.UUID)
 _REPORTED = REPORT["properties"]
+#: Readers of the names that a pattern expands to, by kind of name.
+_NAME_READERS: dict[str, Callable[[Any], str]] = {
+    "uuid": Reader(parts.UUID),
+    "host": Reader(_REPORTED["host"]),
+    "node": Reader(_REPORTED["hypervisor_hostname"]),
+    "member": Reader(parts.HOST),
+    "name": Reader(parts.NAME),
+    "address": Reader({"type": "string", "format": "ip-address"}),
+}
+
+
+def _build_names_schema(kind: str) -> Json:
+    return {**_PATTERNS, "x-names": kind}
+
+
+def _expand_names(value: Any, kind: str, _: Conversion) -> list[str] | None:
+    if value is None:
+        return None
+    read, patterns = _NAME_READERS[kind], [value] if isinstance(value, str) else value
+    return [read(name) for pattern in patterns for name in expand(pattern)]
+
+
+_UUIDS = _build_names_schema("uuid")
 _RATIO: Json = {"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT}
 _INVENTORY = build_object_schema({**parts.INVENTORY, "allocation_ratio": _RATIO}, "total")
 _PROVIDER_CONTENTS: Json = {
@@ -69,10 +75,10 @@ _HOST = build_object_schema(
     {
         # A report is validated by its own schema.
         **{key: {UNCONVERTED: True} for key in REPORT_KEYS},
-        "host": _build_names_schema(_REPORTED["host"]),
-        "node": _build_names_schema(_REPORTED["hypervisor_hostname"]),
+        "host": _build_names_schema("host"),
+        "node": _build_names_schema("node"),
         "uuid": _UUIDS,
-        "host_ip": make_nullable(_build_names_schema({"type": "string", "format": "ip-address"})),
+        "host_ip": make_nullable(_build_names_schema("address")),
         "last_seen_up": _TIME,
         "provider": parts.BOOLEAN,
         "provider_aggregates": _UUIDS,
@@ -82,7 +88,7 @@ _HOST = build_object_schema(
 )
 _SERVICE = build_object_schema(
     {
-        "host": _build_names_schema(_REPORTED["host"]),
+        "host": _build_names_schema("host"),
         "binary": PRINTABLE_NAME,
         "uuid": _UUIDS,
         "status": parts.SERVICE_STATUS,
@@ -137,7 +143,7 @@ _AGGREGATE = build_object_schema(
         "uuid": parts.UUID,
         "availability_zone": parts.ZONE,
         "metadata": build_map_schema(parts.KEY, parts.VALUE),
-        "hosts": _build_names_schema(parts.HOST),
+        "hosts": _build_names_schema("member"),
     },
     "name",
 )
@@ -146,10 +152,10 @@ _OWNER: Json = {"project": OWNER, "user": OWNER, "type": make_nullable(SYMBOL)}
 _METADATA = build_map_schema(_LABEL, make_nullable(parts.IMAGE_PROPERTY))
 _INSTANCE = build_object_schema(
     {
-        "name": _build_names_schema(parts.NAME),
+        "name": _build_names_schema("name"),
         "uuid": _UUIDS,
-        "host": make_nullable(_build_names_schema(parts.NAME)),
-        "node": make_nullable(_build_names_schema(parts.NAME)),
+        "host": make_nullable(_build_names_schema("name")),
+        "node": make_nullable(_build_names_schema("name")),
         "project": parts.NULLABLE_NAME,
         "user": parts.NULLABLE_NAME,
         "vm_state": parts.NULLABLE_TEXT,
@@ -193,6 +199,6 @@ _FILE: Json = {
 read_file: Callable[[Any], Json] = Reader(_FILE, {"x-names": _expand_names}, digits_as_text=True)
 #: Validate the name of a provider, or of a node.
 read_provider_name: Callable[[Any], str] = Reader(parts.PROVIDER_NAME)
-read_node_name: Callable[[Any], str] = Reader(_REPORTED["hypervisor_hostname"])
+read_node_name: Callable[[Any], str] = _NAME_READERS["node"]
 #: The keys of the entries of flavors and images.
 FLAVOR_KEYS, IMAGE_KEYS = tuple(_FLAVOR["properties"]), tuple(_IMAGE["properties"])
