@@ -9,12 +9,10 @@ SQLAlchemy executes all other statements, and repeats a failed statement to rais
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
-from itertools import islice
 from typing import Any, TypeVar, cast
 
 import orjson
@@ -26,20 +24,15 @@ from sqlalchemy.sql.dml import ReturningInsert
 from sqlalchemy.types import TypeEngine, UserDefinedType
 
 from placement_sched.errors import Invalid
+from placement_sched.model.grouping import split_batches
 
 T = TypeVar("T")
 V = TypeVar("V", int, str)
 
 #: A condition of a statement.
 Condition = ColumnElement[bool]
-#: Values per statement. SQLite accepts 32766 parameters, PostgreSQL 65535. A statement also has
-#: other parameters.
-SIZE = 30_000
 #: Maximum number of rows for a list of parameters. A JSON document is faster for more rows.
 _MAX_ROWS_WITHOUT_JSON = 10
-#: Maximum number of rows of a whole cloud that become objects at the same time. Tens of thousands
-#: of small objects would fragment the heap, which would grow each time.
-AT_ONCE = 1000
 
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in the tables
@@ -90,13 +83,6 @@ def has_skip_locked(connection: Connection) -> bool:
 def build_time(connection: Connection, seconds: float = 0) -> str:
     """Build SQL for the database's time in UTC, plus some seconds."""
     return _TIMES.get(connection.dialect.name, _TIMES["mysql"]).format(seconds)
-
-
-def split_batches(values: Iterable[T], size: int = SIZE) -> Iterator[tuple[T, ...]]:
-    """Split ``values`` into tuples of at most ``size``, in order."""
-    remaining = iter(values)
-    while batch := tuple(islice(remaining, size)):
-        yield batch
 
 
 def build_in_condition(
@@ -210,22 +196,6 @@ def compute_digest(connection: Connection, column: ColumnElement[str]) -> Column
 def build_count(query: sa.Select[Any]) -> ColumnElement[int]:
     """Build the number of rows of a query, as a column of another query."""
     return sa.select(sa.func.count()).select_from(query.subquery()).scalar_subquery()
-
-
-def group_rows(rows: Iterable[Any]) -> dict[Any, list[Any]]:
-    """Map the first values of rows to lists of second values, in order."""
-    groups: dict[Any, list[Any]] = defaultdict(list)
-    for key, value in rows:
-        groups[key].append(value)
-    return groups
-
-
-def nest_rows(rows: Iterable[Any]) -> dict[Any, dict[Any, Any]]:
-    """Map the first values of rows to mappings of second to third values."""
-    mappings: dict[Any, dict[Any, Any]] = defaultdict(dict)
-    for outer, inner, value in rows:
-        mappings[outer][inner] = value
-    return mappings
 
 
 class ArrayText(UserDefinedType[str]):

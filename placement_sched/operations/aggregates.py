@@ -20,7 +20,6 @@ from oslo_log import log
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.failover import ServerEpoch, get_epoch
-from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConfigurationError, Conflict, Duplicate, Invalid, NotFound
 from placement_sched.model.aggregates import (
@@ -32,6 +31,7 @@ from placement_sched.model.aggregates import (
 )
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
+from placement_sched.model.grouping import split_batches
 from placement_sched.model.names import shorten_names
 from placement_sched.operations import Progress
 from placement_sched.operations.periodic import PeriodicTask

@@ -19,7 +19,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from placement_sched.clients.placement import RemotePlacement
-from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import NotFound, ServiceFailed
 from placement_sched.model.aggregates import (
@@ -34,6 +33,7 @@ from placement_sched.model.aggregates import (
     find_most_severe,
 )
 from placement_sched.model.clock import Clock
+from placement_sched.model.grouping import split_batches
 from placement_sched.model.names import suggest_name
 from placement_sched.operations import Progress
 from placement_sched.store import change_counters

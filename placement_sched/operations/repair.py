@@ -12,12 +12,12 @@ from enum import Enum
 from functools import partial
 
 from placement_sched.db import migrate
-from placement_sched.db.sql import group_rows, nest_rows, split_batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Conflict, Invalid, NotFound
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Document
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.grouping import group_rows, nest_rows, split_batches
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import (
     INSTANCE_TYPE,

@@ -10,7 +10,6 @@ from operator import add
 from typing import Any
 
 from placement_sched.config.settings import Settings
-from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Duplicate, Invalid, NotFound
 from placement_sched.model.compute_node import (
@@ -19,6 +18,7 @@ from placement_sched.model.compute_node import (
     ComputeNode,
     build_inventories,
 )
+from placement_sched.model.grouping import split_batches
 from placement_sched.model.provider import Provider
 from placement_sched.operations import aggregates as aggregate_ops
 from placement_sched.scheduler.policies.registry import Policies

@@ -18,10 +18,10 @@ from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.config.settings import Settings
 from placement_sched.db.failover import ServerEpoch, get_epoch
-from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.grouping import group_rows
 from placement_sched.model.preferences import DomainsByHost
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import NO_SERVICE, build_service_view

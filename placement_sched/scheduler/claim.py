@@ -17,12 +17,12 @@ from placement_sched import errors
 from placement_sched.config.settings import Settings
 from placement_sched.db.errors import MOVED
 from placement_sched.db.failover import get_epoch
-from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.decision import SELECT, Decision, SchedulingResult
+from placement_sched.model.grouping import group_rows, nest_rows
 from placement_sched.model.instance import Instance
 from placement_sched.model.instance_request import select_request
 from placement_sched.model.provider import INSTANCE_TYPE, Allocation, Amounts, ConsumerClaim

@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.explain.phrases import CODES, join_code, join_subject
@@ -34,6 +33,7 @@ from placement_sched.model.decision import (
     find_differences,
 )
 from placement_sched.model.document import Json
+from placement_sched.model.grouping import split_batches
 from placement_sched.model.names import suggest_name
 from placement_sched.model.rejection import CANDIDATES, FILTERS
 from placement_sched.scheduler.decisions import build_restoring_overrides, make_decision

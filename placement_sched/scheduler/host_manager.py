@@ -24,13 +24,13 @@ from typing import Any, Self
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.config.settings import Settings
 from placement_sched.db.failover import get_epoch
-from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
 from placement_sched.model.clock import Clock, format_duration
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.decision import Selection
+from placement_sched.model.grouping import group_rows, nest_rows
 from placement_sched.model.instance import HostInstance, Instance, NovaCell
 from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.preferences import find_trait_preferences

@@ -7,9 +7,9 @@ the instance on bandwidth and packet rate providers of neutron's agents stand fo
 
 from collections.abc import Collection, Iterable
 
-from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
+from placement_sched.model.grouping import group_rows, nest_rows
 from placement_sched.model.instance_request import find_unknown_facts
 from placement_sched.store.compute import instances
 from placement_sched.store.placement import allocations, traits

@@ -14,7 +14,6 @@ from random import Random
 from typing import Any, Self
 
 from placement_sched.config.settings import Settings
-from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.explain.values import FilterReport, HostReport, Rejected
 from placement_sched.model.aggregates import ANTI_AFFINITY, MAX_SERVER_PER_HOST
@@ -26,6 +25,7 @@ from placement_sched.model.candidates_query import (
 )
 from placement_sched.model.clock import measure
 from placement_sched.model.decision import DecisionSeed, Selection
+from placement_sched.model.grouping import group_rows
 from placement_sched.model.rejection import USED_UP, Rejection
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler import filtering

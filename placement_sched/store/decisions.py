@@ -50,6 +50,8 @@ from placement_sched.model.decision import (
     RecordedFunnel,
 )
 from placement_sched.model.document import to_storable
+from placement_sched.model.grouping import group_rows
+from placement_sched.model.shadow_result import FAILED, PENDING, ShadowResult
 from placement_sched.model.shadow_result import FAILED
 
 _COLUMNS = decisions.c
@@ -265,7 +267,7 @@ def purge(
 def _map_places(connection: Connection, uuids: Collection[str]) -> dict[str, list[PlacedInstance]]:
     query = select(decision_places).order_by(_PLACES.decision_uuid, _PLACES.position)
     rows = sql.select_in_batches(connection, query, _PLACES.decision_uuid, uuids)
-    return sql.group_rows(
+    return group_rows(
         (row.decision_uuid, PlacedInstance(row.instance_uuid, row.host)) for row in rows
     )
 

@@ -14,6 +14,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import image_properties, image_tags, images
 from placement_sched.errors import Duplicate
 from placement_sched.limits import MAX_IMAGE_PAGE_CHARACTERS
+from placement_sched.model.grouping import group_rows, nest_rows
 from placement_sched.model.image import COMMUNITY, PUBLIC, StoredImage, Viewer
 from placement_sched.store.change_counters import make_lock_visible
 
@@ -126,10 +127,8 @@ def _load(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage
     """Build the images of rows, in the same order, with properties and tags."""
     ids = [row.id for row in rows]
     query = select(image_properties).order_by(_PROPERTIES.name)
-    properties = sql.nest_rows(sql.select_in_batches(connection, query, _PROPERTIES.image_id, ids))
-    tags = sql.group_rows(
-        sql.select_in_batches(connection, select(image_tags), _TAGS.image_id, ids)
-    )
+    properties = nest_rows(sql.select_in_batches(connection, query, _PROPERTIES.image_id, ids))
+    tags = group_rows(sql.select_in_batches(connection, select(image_tags), _TAGS.image_id, ids))
     return tuple(
         StoredImage(
             **_build_values(row, bool),

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, bindparam, delete, select, update
 
 from placement_sched.db import sql, tables
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
+from placement_sched.model.grouping import group_rows
 from placement_sched.model.provider import Inventory, Provider
 from placement_sched.store.compute import compute_nodes, host_aggregates, hosts
 from placement_sched.store.placement import aggregates, inventories, resource_providers, traits
@@ -203,9 +204,7 @@ def move(
         for allocation in new_allocations
     ]
     sql.insert_rows(connection, table, rows)
-    for (host, node), uuids in sql.group_rows(
-        (place, uuid) for uuid, place in places.items()
-    ).items():
+    for (host, node), uuids in group_rows((place, uuid) for uuid, place in places.items()).items():
         statement = update(tables.instances).values(host=host, node=node)
         sql.change_in_batches(connection, statement, _INSTANCES.uuid, sorted(uuids))
 

@@ -21,6 +21,7 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.model.decision import SELECTED
+from placement_sched.model.grouping import split_batches
 from placement_sched.model.names import canonicalize_uuid
 from placement_sched.store.checks import IS_CLAIM, MAY_BE_CLAIMED
 from tests.verifier.model import AllocatedAmounts, Fault, FaultsWithValues
@@ -55,7 +56,7 @@ def build_fault_queries() -> Mapping[Fault, Select[Any]]:
 def find_decision_faults(connection: Connection) -> FaultsWithValues:
     newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(MAX_COMPARED_DECISIONS)
     columns = (_DECISIONS.uuid, _DECISIONS.selections, _DECISIONS.request, _DECISIONS.conditions)
-    for batch in sql.split_batches(connection.scalars(newest).all(), _DECISIONS_PER_BATCH):
+    for batch in split_batches(connection.scalars(newest).all(), _DECISIONS_PER_BATCH):
         rows = list(sql.select_in_batches(connection, select(*columns), _DECISIONS.uuid, batch))
         responses = {row.uuid: _parse_json_document(row.selections) for row in rows}
         query = _build_decision_places_query()

@@ -19,6 +19,7 @@ from placement_sched.db import sql, tables
 from placement_sched.errors import Error, Invalid, format_one_line
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.grouping import split_batches
 from placement_sched.model.hardware.numa import InstanceNUMATopology, NUMACell
 from placement_sched.model.hardware.pci_devices import Pool, count_devices, select_matching_pools
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest
@@ -46,7 +47,7 @@ def find_unreadable_records(connection: Connection) -> FaultsWithValues:
     }
     for kind, (column, read) in readers.items():
         uuids = connection.scalars(select(column).order_by(column)).all()
-        for batch in sql.split_batches(uuids, _BATCH):
+        for batch in split_batches(uuids, _BATCH):
             if _find_reading_error(read, batch):
                 for uuid in batch:
                     if reason := _find_reading_error(read, [uuid]):

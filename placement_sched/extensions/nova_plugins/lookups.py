@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any, Generic, Protocol, TypeVar
 
 from placement_sched.candidates.providers import InventoryValues, ProviderSource
-from placement_sched.db import sql
 from placement_sched.db.transaction import Connection
 from placement_sched.extensions.nova_plugins.exception import NovaException
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.context import set_host_reader
 from placement_sched.model.document import NovaObjectDictCompat
+from placement_sched.model.grouping import group_rows
 from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.scheduler.host_state import NO_SERVICE, HostState
 from placement_sched.scheduler.plugin import LookupsUnreadable
@@ -144,7 +144,7 @@ class Lookups:
 
     @cached_property
     def _uuids_by_host(self) -> Mapping[str, Sequence[str]]:
-        return sql.group_rows((host, uuid) for uuid, (host, _) in self.node_names.items())
+        return group_rows((host, uuid) for uuid, (host, _) in self.node_names.items())
 
     @property
     def host_names(self) -> Collection[str]:
@@ -189,7 +189,7 @@ class Lookups:
     def _read_instances_on(self, hosts: Collection[str]) -> Mapping[str, Sequence[HostInstance]]:
         records = instances.list_by_hosts(self.connection, hosts)
         host_instances = instances.build_host_instances(self.connection, records)
-        return sql.group_rows((instance.host, instance) for instance in host_instances)
+        return group_rows((instance.host, instance) for instance in host_instances)
 
     @property
     def _has_instances(self) -> bool:

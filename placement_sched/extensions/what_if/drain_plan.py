@@ -14,7 +14,6 @@ from typing import Any
 
 import orjson
 
-from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.extensions.what_if.capacity.report import CapacityQuery, report_capacity
@@ -23,6 +22,7 @@ from placement_sched.model.candidates_query import iterate_amounts
 from placement_sched.model.context import RequestIds
 from placement_sched.model.decision import MOVE, Decision, Selection
 from placement_sched.model.document import Json
+from placement_sched.model.grouping import group_rows
 from placement_sched.model.instance import BUILDING, OFFLOADED, Instance, find_move_obstacle
 from placement_sched.model.instance_request import build_request_document, find_unknown_facts
 from placement_sched.model.rejection import OTHER

@@ -20,6 +20,7 @@ from placement_sched.extensions.what_if.drain_plan import (
 )
 from placement_sched.limits import MAX_REBALANCE_RUNS, MAX_REBALANCE_SETS, MAX_REBALANCE_TARGETS
 from placement_sched.model.document import Json
+from placement_sched.model.grouping import group_rows, nest_rows
 from placement_sched.model.provider import describe_other_consumers
 from placement_sched.scheduler.instance_requests import map_unknown_facts
 from placement_sched.scheduler.scheduler import Scheduler, Simulation

@@ -13,6 +13,7 @@ from placement_sched.db import sql
 from placement_sched.model.aggregates import MAX_SERVER_PER_HOST, HostAggregate, ServerGroup
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.model.document import Json, to_storable
+from placement_sched.model.grouping import group_rows, nest_rows, split_batches
 from placement_sched.model.instance import CELL0, InstanceMetadata
 from placement_sched.nova.databases.tables import (
     aggregate_hosts,
@@ -66,10 +67,8 @@ def list_host_aggregates(
 
     names = ("id", "uuid", "name", "created_at", "updated_at")
     hosts, tags = aggregate_hosts.c, aggregate_metadata.c
-    members = sql.group_rows(
-        select_rows(select(hosts.aggregate_id, hosts.host), hosts.aggregate_id)
-    )
-    values = sql.nest_rows(
+    members = group_rows(select_rows(select(hosts.aggregate_id, hosts.host), hosts.aggregate_id))
+    values = nest_rows(
         select_rows(select(tags.aggregate_id, tags.key, tags.value), tags.aggregate_id)
     )
     aggregate_rows = select_rows(select(*(_AGGREGATES[name] for name in names)), _AGGREGATES.id)
@@ -469,7 +468,7 @@ def list_instances_by_uuids(connection: Connection, uuids: Collection[str]) -> l
     """Return the instances among ``uuids``, even deleted, without flavors."""
     query = select(sql.build_json_rows(connection, _INSTANCE_COLUMNS)).having(func.count() > 0)
     rows: list[NovaInstance] = []
-    for batch in sql.split_batches(uuids, _ROWS_PER_TEXT):
+    for batch in split_batches(uuids, _ROWS_PER_TEXT):
         texts = connection.scalars(
             query.where(sql.build_in_condition(connection, _INSTANCES.uuid, batch))
         )

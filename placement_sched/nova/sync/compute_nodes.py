@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from placement_sched.db.failover import ServerEpoch, get_epoch
-from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict
 from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.grouping import split_batches
 from placement_sched.nova.databases import readers
 from placement_sched.nova.databases.readers import CellRowCounts
 from placement_sched.nova.sync import SyncTotals

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from placement_sched.db.sql import split_batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ServiceFailed
 from placement_sched.limits import MAX_METADATA_CHARACTERS
 from placement_sched.model.document import to_storable
+from placement_sched.model.grouping import split_batches
 from placement_sched.model.instance import InstanceMetadata
 from placement_sched.nova.databases import NovaDatabaseUnavailable, readers
 from placement_sched.nova.databases.readers import Flavors, NovaInstance, RecordedFlavor

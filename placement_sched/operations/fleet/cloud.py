@@ -19,13 +19,13 @@ import os_resource_classes
 import os_traits
 
 from placement_sched.config.settings import Settings
-from placement_sched.db import sql
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_PATTERN_NAMES
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode, Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.grouping import group_rows, nest_rows
 from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import ConsumerClaim, Inventory
@@ -124,7 +124,7 @@ class State:
 
     def map_aggregates_by_host(self) -> dict[str, frozenset[str]]:
         """Map each host to the uuids of its aggregates."""
-        uuids_by_host = sql.group_rows(
+        uuids_by_host = group_rows(
             (host, item.uuid) for item in self.aggregates.values() for host in item.hosts
         )
         return {host: frozenset(uuids) for host, uuids in uuids_by_host.items()}
@@ -132,7 +132,7 @@ class State:
     def map_ratios_by_host(self, policies: Policies) -> Mapping[str, Ratios]:
         """Map hosts to the allocation ratios that their policies set."""
         with_policy = [item for item in self.aggregates.values() if item.policy]
-        names = sql.group_rows((host, item.policy) for item in with_policy for host in item.hosts)
+        names = group_rows((host, item.policy) for item in with_policy for host in item.hosts)
         pairs = ((host, find_ratios(used, policies)) for host, used in names.items())
         return {host: ratios for host, ratios in pairs if ratios}
 
@@ -225,13 +225,13 @@ def read_providers(connection: Connection) -> dict[str, ProviderState]:
 
 
 def _read_consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
-    rows_by_consumer = sql.group_rows(
+    rows_by_consumer = group_rows(
         (row.consumer.uuid, row) for row in allocations.list_allocations(connection)
     )
     claims, generations = {}, {}
     for uuid, rows in rows_by_consumer.items():
         owner = rows[0].consumer
-        amounts = sql.nest_rows((row.provider_uuid, row.resource_class, row.used) for row in rows)
+        amounts = nest_rows((row.provider_uuid, row.resource_class, row.used) for row in rows)
         claims[uuid] = ConsumerClaim(
             consumer=uuid,
             allocations=dict(amounts),
@@ -269,7 +269,7 @@ class MergeState:
     @cached_property
     def _nodes_by_host(self) -> Mapping[str, list[str]]:
         nodes = self.after.nodes.values()
-        return sql.group_rows((node.host, node.hypervisor_hostname) for node in nodes)
+        return group_rows((node.host, node.hypervisor_hostname) for node in nodes)
 
     def get_only_node(self, host: str | None) -> str | None:
         """Return the name of a host's only node, else the name of the host.

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from placement_sched.config.settings import Settings
-from placement_sched.db import sql
 from placement_sched.model import compute_node
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode, Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.grouping import group_rows
 from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance, InstanceMetadata
 from placement_sched.model.names import read_uuid
@@ -182,7 +182,7 @@ class _Writer:
         self._ratios = state.map_ratios_by_host(merge_state.policies)
         self._disabled = state.find_disabled_hosts()
         children = sorted(state.providers.values(), key=lambda child: split_numbers(child.name))
-        self._children = sql.group_rows((child.parent, child) for child in children)
+        self._children = group_rows((child.parent, child) for child in children)
 
     def build_hosts(self) -> list[Json]:
         nodes = sorted(

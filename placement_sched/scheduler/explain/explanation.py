@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from placement_sched.candidates.request import Search
-from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
 from placement_sched.explain.changes import build_change
@@ -43,6 +42,7 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.model.constraint import REQUIRED, Constraint
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED
 from placement_sched.model.document import Json
+from placement_sched.model.grouping import group_rows
 from placement_sched.model.image import ImageProperties
 from placement_sched.model.rejection import (
     CANDIDATES,

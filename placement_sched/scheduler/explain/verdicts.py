@@ -13,7 +13,6 @@ from typing import Self
 
 from placement_sched.candidates.request import Search
 from placement_sched.candidates.search import prepare
-from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownResourceClassOrTrait
 from placement_sched.explain.changes import build_change, suggest_dropping
@@ -33,6 +32,8 @@ from placement_sched.limits import MAX_COMPARED_NAMES, MAX_SIMILAR_NAMES
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery, merge_results
 from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.constraint import COMBINATION, LIMIT, MEMBER_OF, NOT_DISABLED, Constraint
+from placement_sched.model.grouping import group_rows, nest_rows
 from placement_sched.model.constraint import COMBINATION, LIMIT, MEMBER_OF, NOT_DISABLED
 from placement_sched.model.names import find_nearest, list_if_few, read_uuid
 from placement_sched.model.rejection import (

@@ -36,6 +36,7 @@ from placement_sched.model.compute_node import (
     select_stored_fields,
 )
 from placement_sched.model.document import to_storable
+from placement_sched.model.grouping import AT_ONCE, group_rows, split_batches
 from placement_sched.store import change_counters
 from placement_sched.store.compute import services
 
@@ -171,12 +172,12 @@ def map_cells_of_hosts(
     """Map hosts to the cell uuids of their nodes."""
     query = select(_COLUMNS.host, _COLUMNS.cell_uuid)
     rows = sql.select_in_batches(connection, query, _COLUMNS.host, hosts)
-    return {host: set(cells) for host, cells in sql.group_rows(rows).items()}
+    return {host: set(cells) for host, cells in group_rows(rows).items()}
 
 
 def map_uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:
     """Map cell uuids to the uuids of all nodes in the cell."""
-    return sql.group_rows(connection.execute(select(_COLUMNS.cell_uuid, _COLUMNS.uuid)).all())
+    return group_rows(connection.execute(select(_COLUMNS.cell_uuid, _COLUMNS.uuid)).all())
 
 
 def record_seen(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
@@ -406,7 +407,7 @@ def iterate_hypervisor_details(
     connection: Connection, hypervisors: Collection[Hypervisor]
 ) -> Iterator[HypervisorDetails]:
     """Yield hypervisors with their last reports, except deleted nodes."""
-    for batch in sql.split_batches(hypervisors, sql.AT_ONCE):
+    for batch in split_batches(hypervisors, AT_ONCE):
         reports = list_by_uuids(connection, [entry.uuid for entry in batch])
         node_by_uuid = {node.uuid: node for node in reports}
         for entry in batch:

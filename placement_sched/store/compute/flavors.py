@@ -22,6 +22,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.grouping import AT_ONCE, split_batches
 
 #: The change counter that rises with every change of a flavor, its extra specs or its projects.
 SUBJECT = "flavors"
@@ -293,7 +294,7 @@ def store_embedded(connection: Connection, texts: Mapping[str, str]) -> None:
     # would wait until this transaction ends.
     missing = texts.keys() - _select_by_digest(connection, texts, _COLUMNS.digest).keys()
     rows = [{"digest": digest, "flavor": texts[digest]} for digest in sorted(missing)]
-    for batch in sql.split_batches(rows, sql.AT_ONCE):
+    for batch in split_batches(rows, AT_ONCE):
         sql.insert_missing(connection, embedded_flavors, batch)
 
 

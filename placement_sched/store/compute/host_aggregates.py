@@ -40,6 +40,7 @@ from placement_sched.model.aggregates import (
     parse_policy_name,
 )
 from placement_sched.model.compute_node import COMPUTE_BINARY
+from placement_sched.model.grouping import group_rows, nest_rows, split_batches
 from placement_sched.store import change_counters
 
 #: The change counter that rises with every change of an aggregate, its hosts or its metadata.
@@ -245,7 +246,7 @@ def find_compute_hosts(connection: Connection, hosts: Iterable[str]) -> frozense
     serving = select(services.c.host).where(services.c.binary == COMPUTE_BINARY)
     return frozenset(
         host
-        for batch in sql.split_batches(hosts, 10_000)
+        for batch in split_batches(hosts, 10_000)
         for host in connection.scalars(
             sa.union(
                 select(compute_nodes.c.host).where(compute_nodes.c.host.in_(batch)),
@@ -262,12 +263,12 @@ def map_zones(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[in
         .join(host_aggregate_metadata, _METADATA.aggregate_id == _HOSTS.aggregate_id)
         .where(_METADATA.key == ZONE_KEY)
     )
-    return dict(sql.nest_rows(sql.select_in_batches(connection, query, _HOSTS.host, hosts)))
+    return dict(nest_rows(sql.select_in_batches(connection, query, _HOSTS.host, hosts)))
 
 
 def map_tags(connection: Connection, hosts: Iterable[str]) -> dict[str, tuple[PolicyTag, ...]]:
     """Map hosts to policy tags of their aggregates, sorted by aggregate id."""
-    tags_by_host = sql.group_rows(
+    tags_by_host = group_rows(
         (host, PolicyTag(aggregate_id, name, policy))
         for host, aggregate_id, name, value in sql.select_in_batches(
             connection, _TAGGED_HOSTS, _HOSTS.host, hosts
@@ -307,14 +308,14 @@ def map_aggregates(connection: Connection, hosts: Collection[str]) -> dict[str, 
     """Map the hosts in aggregates to the uuids of their aggregates."""
     query = select(_HOSTS.host, _AGGREGATES.uuid).order_by(_AGGREGATES.id)
     query = query.join(host_aggregates, _AGGREGATES.id == _HOSTS.aggregate_id)
-    uuids_by_host = sql.group_rows(sql.select_in_batches(connection, query, _HOSTS.host, hosts))
+    uuids_by_host = group_rows(sql.select_in_batches(connection, query, _HOSTS.host, hosts))
     return {host: tuple(uuids) for host, uuids in uuids_by_host.items()}
 
 
 def read_host_map(connection: Connection) -> HostMap:
     """Read all host aggregates, hosts and compute nodes, in three statements."""
     aggregates = read_snapshot(connection)
-    nodes = sql.group_rows(connection.execute(select(compute_nodes.c.host, compute_nodes.c.uuid)))
+    nodes = group_rows(connection.execute(select(compute_nodes.c.host, compute_nodes.c.uuid)))
     serving = connection.scalars(select(services.c.host).where(services.c.binary == COMPUTE_BINARY))
     return HostMap(
         aggregates=aggregates,

@@ -27,6 +27,7 @@ from placement_sched.db.tables import (
     traits,
 )
 from placement_sched.model.compute_node import COMPUTE_BINARY
+from placement_sched.model.grouping import nest_rows
 from placement_sched.model.provider import Inventory, Provider
 from placement_sched.store.compute.services import select_enabled_nodes
 from placement_sched.store.placement import aggregates, resource_classes
@@ -216,7 +217,7 @@ def _sum_used(connection: Connection, ids: Iterable[int]) -> dict[int, dict[str,
         .group_by(columns.resource_provider_id, tables.resource_classes.c.name)
     )
     rows = sql.select_in_batches(connection, query, columns.resource_provider_id, ids)
-    return sql.nest_rows((provider, name, int(amount)) for provider, name, amount in rows)
+    return nest_rows((provider, name, int(amount)) for provider, name, amount in rows)
 
 
 def _limit_to_roots(connection: Connection, query: Select[Any], roots: Roots) -> Select[Any]:

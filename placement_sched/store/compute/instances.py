@@ -28,6 +28,7 @@ from placement_sched.errors import NotFound
 from placement_sched.limits import MAX_ID_CHARACTERS
 from placement_sched.model.aggregates import ZONE_KEY
 from placement_sched.model.document import Json, to_storable
+from placement_sched.model.grouping import group_rows, split_batches
 from placement_sched.model.instance import (
     POWER_STATES,
     STATUSES,
@@ -249,13 +250,13 @@ def record(
     shared = {id(part): part for part in parts if part is not None}
     texts = {key: to_storable(part) for key, part in shared.items()}
     latest = {instance.uuid: instance for instance in recorded}.values()
-    by_columns = sql.group_rows(
+    by_columns = group_rows(
         (tuple(name for name in _OPTIONAL if getattr(instance, name) is not None), instance)
         for instance in latest
     )
     for optional, records in by_columns.items():
         names = [*changing, *optional]
-        for batch in sql.split_batches(records, _BATCH_SIZE):
+        for batch in split_batches(records, _BATCH_SIZE):
             rows = [
                 _build_row(instance, texts, now)
                 | {name: serialize_metadata(getattr(instance, name)) for name in metadata}

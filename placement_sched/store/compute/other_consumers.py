@@ -18,6 +18,7 @@ from placement_sched.db.tables import (
     resource_classes,
     resource_providers,
 )
+from placement_sched.model.grouping import nest_rows
 from placement_sched.model.provider import UNKNOWN_TYPE, OtherConsumer
 
 _HOST, _CONSUMER = compute_nodes.c.host, allocations.c.consumer_id
@@ -55,7 +56,7 @@ def list_other_consumers(
         rows = list(connection.execute(_AMOUNTS))
     else:
         rows = list(sql.select_in_batches(connection, _AMOUNTS, _HOST, sorted(hosts)))
-    amounts = sql.nest_rows((tuple(row[:4]), row[4], int(row[5])) for row in rows)
+    amounts = nest_rows((tuple(row[:4]), row[4], int(row[5])) for row in rows)
     return [
         OtherConsumer(host, uuid, kind or UNKNOWN_TYPE, project_id, dict(sorted(resources.items())))
         for (host, uuid, kind, project_id), resources in sorted(

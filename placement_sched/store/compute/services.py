@@ -13,6 +13,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes, services
 from placement_sched.errors import Duplicate, NotFound
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
+from placement_sched.model.grouping import group_rows
 from placement_sched.store import change_counters
 
 #: A change counter: it rises when a node is created, deleted, moved or renamed, and when a service
@@ -169,7 +170,7 @@ def raise_last_seen(
     """
     columns = change.table.c
     last_seen = columns.last_seen_up
-    for moment, hosts in sorted(sql.group_rows((at, host) for host, at in moments.items()).items()):
+    for moment, hosts in sorted(group_rows((at, host) for host, at in moments.items()).items()):
         is_wrong = or_(
             last_seen.is_(None), last_seen < moment, and_(last_seen > now, last_seen != moment)
         )

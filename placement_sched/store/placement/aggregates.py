@@ -15,6 +15,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import placement_aggregates, resource_provider_aggregates
 from placement_sched.db.tables import resource_providers as providers
 from placement_sched.errors import ConcurrentUpdate
+from placement_sched.model.grouping import group_rows, split_batches
 from placement_sched.store.placement import resource_providers as provider_store
 from placement_sched.store.placement.resource_providers import DetailsQuery
 
@@ -57,7 +58,7 @@ class Associations:
         """Map existing names to their ids."""
         return {
             name: number
-            for batch in sql.split_batches(set(names))
+            for batch in split_batches(set(names))
             for name, number in connection.execute(self._ids, {"names": batch})
         }
 
@@ -114,7 +115,7 @@ class Associations:
         query = select(self._provider, self._member)
         numbers = sorted(names_by_provider_id)
         current = set(map(tuple, sql.select_in_batches(connection, query, self._provider, numbers)))
-        removed = sql.group_rows((member, provider) for provider, member in current - new_pairs)
+        removed = group_rows((member, provider) for provider, member in current - new_pairs)
         for member in sorted(removed):
             self._remove(connection, member, removed[member])
         self._add(connection, sorted(new_pairs - current), now)
@@ -159,7 +160,7 @@ class Associations:
         """Map the ids of all providers to the names of their members."""
         query = select(self._provider, self._name)
         query = query.join(self._name.table, self._name.table.c.id == self._member)
-        names_by_id = sql.group_rows(connection.execute(query))
+        names_by_id = group_rows(connection.execute(query))
         return {provider: set(names) for provider, names in names_by_id.items()}
 
     def map_providers(
@@ -170,14 +171,14 @@ class Associations:
         Names without providers are left out.
         """
         rows = sql.select_in_batches(connection, self._by_uuid, self._name, set(names))
-        return {name: frozenset(uuids) for name, uuids in sql.group_rows(rows).items()}
+        return {name: frozenset(uuids) for name, uuids in group_rows(rows).items()}
 
     def map_by_provider_uuid(
         self, connection: Connection, uuids: Iterable[str]
     ) -> dict[str, frozenset[str]]:
         """Map the uuids of providers that have members to the members."""
         rows = sql.select_in_batches(connection, self._by_uuid, providers.c.uuid, set(uuids))
-        names_by_uuid = sql.group_rows((uuid, name) for name, uuid in rows)
+        names_by_uuid = group_rows((uuid, name) for name, uuid in rows)
         return {uuid: frozenset(names) for uuid, names in names_by_uuid.items()}
 
     def _find_associated(

@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Select, delete, func, insert, select
 from placement_sched.db import sql, tables
 from placement_sched.db.sql import has_skip_locked
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
+from placement_sched.model.grouping import group_rows, split_batches
 from placement_sched.model.provider import (
     UNCHECKED,
     Allocation,
@@ -213,7 +214,7 @@ def remove(connection: Connection, uuids: Collection[str]) -> int:
     records |= consumers.lock(connection, created)
     count = sum(
         connection.execute(_DELETE, {"consumers": batch}).rowcount
-        for batch in sql.split_batches(sorted(set(uuids) - (missing - created)))
+        for batch in split_batches(sorted(set(uuids) - (missing - created)))
     )
     consumers.remove(connection, records.values())
     return count
@@ -411,7 +412,7 @@ def _rewrite(
     amounts: Iterable[tuple[RequestedAmount, datetime]],
 ) -> None:
     """Replace the current allocations by amounts with their times."""
-    for batch in sql.split_batches(sorted({row.consumer for row in current})):
+    for batch in split_batches(sorted({row.consumer for row in current})):
         connection.execute(_DELETE, {"consumers": batch})
     rows = [
         {
@@ -506,7 +507,7 @@ def reshape(
     resource_providers.bump_generations(connection, filled, now)
     replace(connection, claims, now)
     remaining = {(key, row.resource_class) for key, rows in new_inventories.items() for row in rows}
-    removed_names = sql.group_rows(existing.keys() - remaining)
+    removed_names = group_rows(existing.keys() - remaining)
     # In the order of the request: the error names the first inventory in use.
     to_remove = {key: set(removed_names[key]) for key in new_inventories if key in removed_names}
     inventories.remove(connection, to_remove, existing)

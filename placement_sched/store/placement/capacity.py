@@ -15,9 +15,9 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from placement_sched.db.sql import SIZE, split_batches
 from placement_sched.db.tables import allocations, inventories, resource_classes
 from placement_sched.errors import CapacityExceeded
+from placement_sched.model.grouping import BATCH_SIZE, split_batches
 from placement_sched.model.provider import Inventory, can_change_usage, matches_units
 
 
@@ -252,7 +252,7 @@ def read(
         (provider_id, class_id): UsedInventory(
             Inventory(resource_class=name, **dict(zip(AMOUNTS, amounts, strict=True))), int(used)
         )
-        for batch in split_batches(provider_ids, SIZE - len(class_ids))
+        for batch in split_batches(provider_ids, BATCH_SIZE - len(class_ids))
         for provider_id, class_id, used, name, *amounts in connection.execute(
             _USED_INVENTORIES, {"providers": batch, "classes": class_ids}
         ).all()

@@ -19,6 +19,7 @@ from placement_sched.db.tables import (
     users,
 )
 from placement_sched.errors import Overtaken
+from placement_sched.model.grouping import BATCH_SIZE, split_batches
 from placement_sched.model.provider import ConsumerClaim
 from placement_sched.store.placement.capacity import InventoryIds
 
@@ -93,7 +94,7 @@ def map_ids(connection: Connection, names_by_kind: Mapping[str, Collection[str]]
     ``names_by_kind`` maps kinds to names. Some thousand names are read with a single statement.
     """
     parts = [
-        sql.split_batches(names_by_kind.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS
+        split_batches(names_by_kind.get(kind, ()), BATCH_SIZE // len(COLUMNS)) for kind in COLUMNS
     ]
     return {
         (kind, name): number
@@ -127,7 +128,7 @@ def lock(connection: Connection, uuids: Iterable[str]) -> dict[str, Record]:
         row.uuid.lower(): Record(
             row.id, row.generation, Owner(row.project_id, row.user_id, row.consumer_type_id)
         )
-        for batch in sql.split_batches(sorted(set(uuids)))
+        for batch in split_batches(sorted(set(uuids)))
         for row in connection.execute(_LOCK, {"uuids": batch})
     }
 
@@ -211,7 +212,7 @@ def _insert(
             for uuid, record in lock(connection, owners_by_uuid).items()
             if record.generation == _UNFINISHED
         }
-        for batch in sql.split_batches(created_ids.values()):
+        for batch in split_batches(created_ids.values()):
             connection.execute(_FINISH, {"ids": batch})
     return {uuid: Record(created_ids[uuid], None, owners_by_uuid[uuid]) for uuid in created_ids}
 
@@ -228,7 +229,7 @@ def finish_records(
     transaction keep their generation. A claim without a type does not change the type of the
     consumer.
     """
-    for batch in sql.split_batches(r.id for r in records.values() if r.generation is not None):
+    for batch in split_batches(r.id for r in records.values() if r.generation is not None):
         connection.execute(_RAISE, {"ids": batch, "now": now})
     changed = {}
     for uuid, record in records.items():
@@ -237,7 +238,7 @@ def finish_records(
             new = new._replace(consumer_type_id=record.owner.consumer_type_id)
         if new != record.owner:
             changed[record.id] = new
-    for pairs in sql.split_batches(changed.items(), _CLAIMS_PER_STATEMENT):
+    for pairs in split_batches(changed.items(), _CLAIMS_PER_STATEMENT):
         change = update(consumers).where(consumers.c.id.in_([number for number, _ in pairs]))
         values = {}
         for index, name in enumerate(Owner._fields):
@@ -250,7 +251,7 @@ def finish_records(
 
 def remove(connection: Connection, records: Iterable[Record]) -> None:
     """Delete locked consumers."""
-    for batch in sql.split_batches(record.id for record in records):
+    for batch in split_batches(record.id for record in records):
         connection.execute(_DELETE, {"ids": batch})
 
 
@@ -268,7 +269,7 @@ def lock_current_allocations(
     """Lock and return the current allocations of consumers."""
     return [
         CurrentAllocation(consumer.lower(), (provider_id, class_id), used)
-        for batch in sql.split_batches(uuids)
+        for batch in split_batches(uuids)
         # Fetched at once, because fetching row by row takes 50 % longer.
         for consumer, provider_id, class_id, used in connection.execute(
             _CURRENT_ALLOCATIONS, {"consumers": batch}
@@ -287,7 +288,7 @@ def _map_ids_ignoring_case(
     ]
     return {
         (kind, name): number
-        for batch in sql.split_batches(queries, 500)
+        for batch in split_batches(queries, 500)
         for kind, name, number in connection.execute(sa.union_all(*batch))
     }
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select
 from placement_sched.db import sql
 from placement_sched.db.tables import allocations, inventories, resource_classes, resource_providers
 from placement_sched.errors import InUse, Invalid
+from placement_sched.model.grouping import group_rows, nest_rows, split_batches
 from placement_sched.model.provider import Inventory, Provider
 from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement.capacity import AMOUNTS, InventoryIds
@@ -67,9 +68,7 @@ def map_by_provider_id(
         rows = connection.execute(_INVENTORIES)
     else:
         rows = sql.select_in_batches(connection, _INVENTORIES, _COLUMNS.resource_provider_id, ids)
-    return sql.nest_rows(
-        (row.resource_provider_id, row.name, _build_inventory(row)) for row in rows
-    )
+    return nest_rows((row.resource_provider_id, row.name, _build_inventory(row)) for row in rows)
 
 
 def map_change_times(
@@ -201,12 +200,12 @@ def _remove(
     names = {(provider, existing[provider, name].class_id): name for provider, name in keys}
     _check_unused(connection, names)
     # One statement for all classes that are removed from the same providers.
-    providers = sql.group_rows((class_id, provider) for provider, class_id in sorted(names))
-    class_ids = sql.group_rows(
+    providers = group_rows((class_id, provider) for provider, class_id in sorted(names))
+    class_ids = group_rows(
         (tuple(provider_ids), class_id) for class_id, provider_ids in providers.items()
     )
     for provider_ids, ids in class_ids.items():
-        for batch in sql.split_batches(ids, _CLASSES_PER_STATEMENT):
+        for batch in split_batches(ids, _CLASSES_PER_STATEMENT):
             statement = delete(inventories).where(_COLUMNS.resource_class_id.in_(batch))
             sql.change_in_batches(
                 connection, statement, _COLUMNS.resource_provider_id, provider_ids
@@ -228,7 +227,7 @@ def _check_unused(connection: Connection, names: Mapping[tuple[int, int], str]) 
         .distinct()
     )
     provider_ids = sorted({provider_id for provider_id, _ in names})
-    used = sql.group_rows(
+    used = group_rows(
         (provider_id, (class_id, uuid))
         for provider_id, class_id, uuid in sql.select_in_batches(
             connection, query, provider, provider_ids
@@ -253,7 +252,7 @@ def find(connection: Connection, provider_ids: Iterable[int]) -> ExistingInvento
         (row.resource_provider_id, row.name): ExistingInventory(
             row.resource_class_id, _make_comparable(connection, _build_inventory(row))
         )
-        for batch in sql.split_batches(sorted(provider_ids))
+        for batch in split_batches(sorted(provider_ids))
         for row in connection.execute(_OF_PROVIDERS, {"providers": batch})
     }
 

@@ -23,9 +23,10 @@ from sqlalchemy import (
 )
 
 from placement_sched.db import tables
-from placement_sched.db.sql import Condition, FrequentStatement, split_batches
+from placement_sched.db.sql import Condition, FrequentStatement
 from placement_sched.errors import Invalid
 from placement_sched.model.candidates_query import AggregateTerms, TraitTerms
+from placement_sched.model.grouping import split_batches
 from placement_sched.model.provider import Provider
 from placement_sched.store.placement import aggregates, resource_classes, traits
 from placement_sched.store.placement.capacity import build_capacity_condition

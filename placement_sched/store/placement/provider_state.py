@@ -16,7 +16,8 @@ from sqlalchemy import ColumnElement, Connection, Select
 
 from placement_sched.db import tables
 from placement_sched.db.collations import convert_to_unicode
-from placement_sched.db.sql import ArrayText, format_array, select_scalars_in_batches, split_batches
+from placement_sched.db.sql import ArrayText, format_array, select_scalars_in_batches
+from placement_sched.model.grouping import split_batches
 
 #: Number of providers per statement when all providers are read.
 PROVIDERS_PER_STATEMENT = 10_000

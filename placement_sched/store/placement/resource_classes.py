@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, bindparam, delete, func, select, text
 from placement_sched.db import sql
 from placement_sched.db.tables import inventories, resource_classes
 from placement_sched.errors import Duplicate, Error, InUse, NotFound, Overtaken
+from placement_sched.model.grouping import split_batches
 from placement_sched.model.provider import ResourceClass
 from placement_sched.store import change_counters
 
@@ -67,7 +68,7 @@ def _map_ids(
 ) -> dict[str, int]:
     unique_names = set(names)
     ids = {name: _STANDARD_IDS[name] for name in unique_names & _STANDARD_IDS.keys()}
-    for batch in sql.split_batches(unique_names - ids.keys()):
+    for batch in split_batches(unique_names - ids.keys()):
         ids |= {row.name: row.id for row in connection.execute(statement, {"names": batch})}
     return ids
 

@@ -32,6 +32,7 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.errors import ConcurrentUpdate, Duplicate, InUse, Invalid, NotFound
+from placement_sched.model.grouping import group_rows, split_batches
 from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.provider import Provider
 from placement_sched.store import change_counters
@@ -230,7 +231,7 @@ def map_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, Provi
     """Map uuids to existing providers."""
     return {
         provider.uuid: provider
-        for batch in sql.split_batches(set(uuids))
+        for batch in split_batches(set(uuids))
         for provider in read_providers(connection, _BY_UUIDS, {"uuids": batch})
     }
 
@@ -264,7 +265,7 @@ def lock(
     statement = _LOCK_FREE if without_waiting else _LOCK
     return {
         provider_id: generation or 0
-        for batch in sql.split_batches(sorted(set(ids)))
+        for batch in split_batches(sorted(set(ids)))
         for provider_id, generation in connection.execute(statement, {"ids": batch})
     }
 
@@ -299,7 +300,7 @@ def _build_generation_conflict(uuid: str, position: str, sent: int) -> Generatio
 
 def bump_generations(connection: Connection, ids: Iterable[int], now: datetime) -> None:
     """Increment the generations of providers that the caller has locked."""
-    for batch in sql.split_batches(sorted(set(ids))):
+    for batch in split_batches(sorted(set(ids))):
         connection.execute(_BUMP, {"ids": batch, "now": now})
 
 
@@ -555,7 +556,7 @@ def _with_descendants(connection: Connection, tops: Collection[Provider]) -> dic
     query = select(_COLUMNS.id, _COLUMNS.uuid, _COLUMNS.parent_provider_id)
     roots = {provider.root_id for provider in tops}
     rows = sql.select_in_batches(connection, query, _COLUMNS.root_provider_id, roots)
-    children = sql.group_rows((parent, (number, uuid)) for number, uuid, parent in rows)
+    children = group_rows((parent, (number, uuid)) for number, uuid, parent in rows)
     subtree = {provider.id: provider.uuid for provider in tops}
     level = list(subtree)
     while level:

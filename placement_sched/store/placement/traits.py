@@ -16,6 +16,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.errors import InUse, NotFound
 from placement_sched.model.aggregates import ProviderTrait
+from placement_sched.model.grouping import split_batches
 from placement_sched.model.provider import Trait
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.aggregates import Associations
@@ -61,7 +62,7 @@ def list_by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, 
     unique_names = set(names)
     rows = [
         Trait._make(row)
-        for batch in sql.split_batches(unique_names)
+        for batch in split_batches(unique_names)
         for row in connection.execute(_OF_NAMES, {"names": batch})
         # MariaDB ignores the case of names.
         if row.name in unique_names

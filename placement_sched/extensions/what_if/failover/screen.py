@@ -43,9 +43,12 @@ from typing import Any
 from uuid import uuid4
 
 from placement_sched.candidates.search import compute_effective_limit
-from placement_sched.db.sql import group_rows
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error
+from placement_sched.model.aggregates import ANTI_AFFINITY, ServerGroup
+from placement_sched.model.candidates_query import Candidates
+from placement_sched.model.decision import DecisionSeed
+from placement_sched.model.grouping import group_rows
 from placement_sched.extensions.what_if.capacity.count import (
     Deadline,
     SharedView,
