@@ -51,7 +51,6 @@ from placement_sched.model.decision import (
 )
 from placement_sched.model.document import to_storable
 from placement_sched.model.grouping import group_rows
-from placement_sched.model.shadow_result import FAILED, PENDING, ShadowResult
 from placement_sched.model.shadow_result import FAILED
 
 _COLUMNS = decisions.c

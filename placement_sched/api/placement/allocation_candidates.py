@@ -20,11 +20,10 @@ from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
 from placement_sched.candidates.search import SummaryFields, find, prepare, render_summaries
-from placement_sched.model.candidates_query import AllocationRequest, CandidatesQuery, Layout
 from placement_sched.db.sql import AT_ONCE, split_batches
 from placement_sched.model.candidates_query import AllocationRequest, CandidatesQuery
 from placement_sched.model.document import Json
-from placement_sched.model.grouping import AT_ONCE, group_rows, split_batches
+from placement_sched.model.grouping import AT_ONCE, split_batches
 from placement_sched.model.names import LIKE_UUID
 from placement_sched.model.request_stats import get_request_stats
 

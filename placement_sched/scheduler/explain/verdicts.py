@@ -32,9 +32,8 @@ from placement_sched.limits import MAX_COMPARED_NAMES, MAX_SIMILAR_NAMES
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery, merge_results
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.constraint import COMBINATION, LIMIT, MEMBER_OF, NOT_DISABLED, Constraint
-from placement_sched.model.grouping import group_rows, nest_rows
 from placement_sched.model.constraint import COMBINATION, LIMIT, MEMBER_OF, NOT_DISABLED
+from placement_sched.model.grouping import group_rows, nest_rows
 from placement_sched.model.names import find_nearest, list_if_few, read_uuid
 from placement_sched.model.rejection import (
     CANDIDATES,

@@ -12,7 +12,6 @@ from placement_sched.db import sql
 from placement_sched.db.tables import instances, server_groups
 from placement_sched.errors import Invalid
 from placement_sched.model.aggregates import MAX_SERVER_PER_HOST, ServerGroup
-from placement_sched.model.grouping import group_rows
 
 _GROUPS = server_groups.c
 _INSTANCES = instances.c

@@ -24,14 +24,6 @@ from uuid import uuid4
 from placement_sched.candidates.search import compute_effective_limit, find_limiting_option
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, TooComplex
-from placement_sched.model.aggregates import AFFINITY, HostAggregate, parse_zones
-from placement_sched.model.candidates_query import AllocationRequest
-from placement_sched.model.decision import DecisionSeed
-from placement_sched.model.grouping import group_rows
-from placement_sched.model.instance import HostInstance
-from placement_sched.model.rejection import USED_UP, Rejection
-from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.caches import Aggregates, ProcessCaches
 from placement_sched.explain.kinds import format_option
 from placement_sched.explain.phrases import format_option
 from placement_sched.extensions.what_if.capacity.host_counts import (
@@ -46,6 +38,7 @@ from placement_sched.model.aggregates import AFFINITY, HostAggregate, parse_zone
 from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.constraint import LimitingOption
 from placement_sched.model.decision import DecisionSeed
+from placement_sched.model.grouping import group_rows
 from placement_sched.model.instance import HostInstance
 from placement_sched.model.rejection import USED_UP, Rejection
 from placement_sched.model.request_spec import RequestSpec

@@ -16,13 +16,6 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.explain.phrases import describe_rejection
 from placement_sched.explain.report import iterate_steps
-from placement_sched.limits import MAX_RECOUNTED_PARTS
-from placement_sched.model.constraint import LIMIT
-from placement_sched.model.document import Document, Json
-from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability
-from placement_sched.model.grouping import group_rows
-from placement_sched.model.names import find_nearest, list_if_few, suggest_names
-from placement_sched.model.rejection import OTHER
 from placement_sched.extensions.what_if.capacity.count import (
     OUT_OF_TIME,
     CapacityCount,
@@ -42,6 +35,7 @@ from placement_sched.limits import MAX_RECOUNTED_PARTS
 from placement_sched.model.constraint import LimitingOption
 from placement_sched.model.document import Document, Json
 from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability
+from placement_sched.model.grouping import group_rows
 from placement_sched.model.names import find_nearest, list_if_few, suggest_names
 from placement_sched.model.rejection import OTHER
 from placement_sched.scheduler.explain.funnel import find_unknown_hosts, search_run

@@ -25,13 +25,6 @@ from time import monotonic
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, Unavailable
 from placement_sched.explain.host_verdict import HostVerdict
-from placement_sched.limits import MAX_FAILOVER_FLAVORS, MAX_FAILURE_SETS, MAX_REPORTED_FAILURES
-from placement_sched.model.document import Json
-from placement_sched.model.figures import Allowance
-from placement_sched.model.grouping import split_batches
-from placement_sched.model.names import suggest_name
-from placement_sched.scheduler.caches import Aggregates
-from placement_sched.extensions.what_if.capacity.count import Deadline, collect_zones
 from placement_sched.extensions.what_if.capacity.count import Deadline, collect_zones
 from placement_sched.extensions.what_if.drain_plan import (
     Mover,
@@ -51,6 +44,7 @@ from placement_sched.extensions.what_if.failover.screen import (
 from placement_sched.limits import MAX_FAILOVER_FLAVORS, MAX_FAILURE_SETS, MAX_REPORTED_FAILURES
 from placement_sched.model.document import Json
 from placement_sched.model.figures import Allowance
+from placement_sched.model.grouping import split_batches
 from placement_sched.model.names import suggest_name
 from placement_sched.scheduler.caches import Aggregates
 from placement_sched.scheduler.explain.verdicts import ReportedTree, TreesByName, build_verdicts

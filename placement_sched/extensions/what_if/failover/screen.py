@@ -45,10 +45,6 @@ from uuid import uuid4
 from placement_sched.candidates.search import compute_effective_limit
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error
-from placement_sched.model.aggregates import ANTI_AFFINITY, ServerGroup
-from placement_sched.model.candidates_query import Candidates
-from placement_sched.model.decision import DecisionSeed
-from placement_sched.model.grouping import group_rows
 from placement_sched.extensions.what_if.capacity.count import (
     Deadline,
     SharedView,
@@ -60,6 +56,7 @@ from placement_sched.extensions.what_if.drain_plan import MovingInstance, Size, 
 from placement_sched.model.aggregates import ANTI_AFFINITY, ServerGroup
 from placement_sched.model.candidates_query import Candidates
 from placement_sched.model.decision import DecisionSeed
+from placement_sched.model.grouping import group_rows
 from placement_sched.scheduler.host_manager import HINTS
 from placement_sched.scheduler.host_state import get_candidates
 from placement_sched.scheduler.request import SchedulingRequest
