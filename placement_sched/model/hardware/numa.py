@@ -387,39 +387,50 @@ class _Search:
         return arrangement
 
     def _arrange(self, used: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the first accepted arrangement that begins with the used places.
+
+        The search goes down a tree, whose levels are the items. With 2 items on 3 places::
+
+            ()  ->  (0,)  ->  (0, 1)  rejected
+                              (0, 2)  rejected: (0,) has failed, and so has its kind
+                    (1,)  ->  not searched if place 1 is of the kind of place 0
+                    (2,)  ->  (2, 0)  accepted
+        """
         # Kinds are computed only after the first failure, because most hosts have no failure.
         if self._failed_kinds and self._list_kinds(used) in self._failed_kinds:
             return None
-        is_complete = len(used) == len(self._places)
-        self._steps -= self._next_costs if is_complete else 1
-        if self._steps < 0:
-            return None
-        if is_complete:
-            self._next_costs = self._steps_per_check
-            arrangement = used if self._accepts(used) else None
-        elif self._is_tight and not self._can_place_all(used):
-            arrangement = None
+        if len(used) == len(self._places):
+            arrangement = self._check(used)
         else:
-            arrangements = (
-                self._arrange((*used, place)) for place in self._iterate_free_places(used)
-            )
-            arrangement = next((result for result in arrangements if result is not None), None)
-        if arrangement is None:
+            arrangement = self._place_next(used)
+        if arrangement is None and self._steps >= 0:
             self._failed_kinds.add(self._list_kinds(used))
         return arrangement
 
-    def _iterate_free_places(self, used: tuple[int, ...]) -> Iterable[int]:
+    def _check(self, arrangement: tuple[int, ...]) -> tuple[int, ...] | None:
+        self._steps -= self._next_costs
+        if self._steps < 0:
+            return None
+        self._next_costs = self._steps_per_check
+        return arrangement if self._accepts(arrangement) else None
+
+    def _place_next(self, used: tuple[int, ...]) -> tuple[int, ...] | None:
+        self._steps -= 1
+        if self._steps < 0 or (self._is_tight and not self._can_place_all(used)):
+            return None
         has_free = False
         for place in self._places[len(used)]:
             if self._steps < 0 or self._is_infeasible:
-                return
+                return None
             if place not in used:
                 has_free = True
-                yield place
+                if (arrangement := self._arrange((*used, place))) is not None:
+                    return arrangement
         if not has_free and not self._is_tight:
             # On most hosts an item always finds a place, so that this check would only cost time.
             self._is_tight = True
             self._is_infeasible = not self._can_place_all(())
+        return None
 
     def _can_place_all(self, used: Sequence[int]) -> bool:
         """Return whether all remaining items can get different places."""
