@@ -391,8 +391,8 @@ class RequestSpec(SizedByFlavor):
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of a key of ``filter_properties``, or ``default``."""
-        make = _FILTER_PROPERTIES.get(name)
-        value = None if make is None else make(self)
+        read = _FILTER_PROPERTIES.get(name)
+        value = None if read is None else read(self)
         return default if value is None else value
 
     def __getitem__(self, name: str) -> Any:
@@ -429,8 +429,8 @@ class RequestSpec(SizedByFlavor):
 
     def to_legacy_filter_properties_dict(self) -> dict[str, Any]:
         """Return ``filter_properties`` with only the keys that current nova has."""
-        values = {name: make(self) for name, make in _NOVA_FILTER_PROPERTIES.items()}
-        return {name: value for name, value in values.items() if value is not None}
+        values = {name: read(self) for name, read in _NOVA_FILTER_PROPERTIES.items()}
+        return {name: value for name, value in values.items() if value not in (None, {})}
 
     @property
     def is_rebuild(self) -> bool:
@@ -494,11 +494,7 @@ _IMAGE_KEYS = ("id", "name", "disk_format", "container_format", "min_ram", "min_
 _SIZE_KEYS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 _OWNER_KEYS = ("project_id", "user_id", "availability_zone")
 _INSTANCE_KEYS = (*_OWNER_KEYS, *_SIZE_KEYS, "numa_topology", "pci_requests")
-_Maker = Callable[[RequestSpec], Any]
-
-
-def _map_hints(spec: RequestSpec) -> dict[str, Any]:
-    return {name: spec.get_scheduler_hint(name) for name in spec.scheduler_hints}
+_Reader = Callable[[RequestSpec], Any]
 
 
 def _map_limits(spec: RequestSpec) -> dict[str, Any]:
@@ -514,37 +510,35 @@ def _map_retry(spec: RequestSpec) -> dict[str, Any] | None:
     return {"num_attempts": spec.retry.num_attempts, "hosts": hosts}
 
 
-def _build_group_maker(make: Callable[[ServerGroup], Any]) -> _Maker:
-    return lambda spec: None if spec.instance_group is None else make(spec.instance_group)
+def _read_group(read: Callable[[ServerGroup], Any]) -> _Reader:
+    return lambda spec: None if spec.instance_group is None else read(spec.instance_group)
 
 
-def _build_list_maker(name: str) -> _Maker:
-    return lambda spec: list(getattr(spec, name)) or None
-
-
-#: The keys of ``filter_properties`` that current nova has. Keys with the value None are left out.
-_NOVA_FILTER_PROPERTIES: Mapping[str, _Maker] = {
-    "scheduler_hints": lambda spec: _map_hints(spec) or None,
-    **{name: _build_list_maker(name) for name in ("ignore_hosts", "force_hosts", "force_nodes")},
+#: The keys of ``filter_properties`` that current nova has (None: the request has no such value).
+#: Hints and limits are always set, because old filters write limits, and read hints without a test.
+_NOVA_FILTER_PROPERTIES: Mapping[str, _Reader] = {
+    "scheduler_hints": lambda spec: {
+        name: spec.get_scheduler_hint(name) for name in spec.scheduler_hints
+    },
+    "ignore_hosts": lambda spec: list(spec.ignore_hosts) or None,
+    "force_hosts": lambda spec: list(spec.force_hosts) or None,
+    "force_nodes": lambda spec: list(spec.force_nodes) or None,
     "retry": _map_retry,
-    "limits": lambda spec: _map_limits(spec) or None,
-    "group_updated": _build_group_maker(lambda _: True),
-    "group_uuid": _build_group_maker(lambda group: group.uuid),
-    "group_hosts": _build_group_maker(lambda group: set(group.hosts)),
-    "group_members": _build_group_maker(lambda group: set(group.members)),
-    "group_policies": _build_group_maker(lambda group: set(group.policies)),
+    "limits": _map_limits,
+    "group_updated": _read_group(lambda _: True),
+    "group_uuid": _read_group(lambda group: group.uuid),
+    "group_hosts": _read_group(lambda group: set(group.hosts)),
+    "group_members": _read_group(lambda group: set(group.members)),
+    "group_policies": _read_group(lambda group: set(group.policies)),
     "requested_destination": attrgetter("requested_destination"),
 }
 #: All keys of ``filter_properties`` for filters.
-_FILTER_PROPERTIES: Mapping[str, _Maker] = {
+_FILTER_PROPERTIES: Mapping[str, _Reader] = {
     **_NOVA_FILTER_PROPERTIES,
-    # Always set, because old filters write limits, and read hints without a test.
-    "scheduler_hints": _map_hints,
-    "limits": _map_limits,
     "context": attrgetter("_context"),
     "request_spec": RequestSpec.to_legacy_request_spec_dict,
     "instance_type": attrgetter("flavor"),
-    "instance_uuids": _build_list_maker("instance_uuids"),
+    "instance_uuids": lambda spec: list(spec.instance_uuids) or None,
     "os_type": lambda spec: spec.image.properties.get("os_type"),
     **{name: attrgetter(name) for name in (*_OWNER_KEYS, "num_instances", "pci_requests")},
 }
