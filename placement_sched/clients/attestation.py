@@ -83,14 +83,13 @@ class Attestation:
         body = {"count": len(hosts), "hosts": list(hosts)}
         response = self._service.get_json("POST", _PATH, body=body, accepted_statuses=_SUCCESS)
         with self._service.translate_shape_errors(_PATH, "POST"):
-            return dict(map(_parse_level, response.document["hosts"]))
-
-
-def _parse_level(document: Mapping[str, Any]) -> tuple[str, Level]:
-    """Return a host and its level, which is unknown without a valid time."""
-    since = _parse_time(document.get("vtime"))
-    trust = UNKNOWN if since is None else str(document["trust_lvl"])
-    return str(document["host_name"]), Level(trust, since)
+            levels = {}
+            for document in response.document["hosts"]:
+                since = _parse_time(document.get("vtime"))
+                # The level is unknown without a valid time.
+                trust = UNKNOWN if since is None else str(document["trust_lvl"])
+                levels[str(document["host_name"])] = Level(trust, since)
+            return levels
 
 
 def _parse_time(text: Any) -> datetime | None:

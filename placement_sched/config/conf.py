@@ -129,9 +129,11 @@ def share_files(conf: Conf) -> Conf:
     """
     files = list_files(conf)
     for plugin_conf in (cfg.CONF, CONF):
-        if "config_file" not in plugin_conf or list_files(plugin_conf) != files:
+        has_read_files = "config_file" in plugin_conf and list_files(plugin_conf) == files
+        if not has_read_files:
             read_files(plugin_conf, files, conf.sections)
         elif plugin_conf is not conf:
-            plugin_conf.reload_config_files()  # in a single step, as plugins may be reading options
+            # Values change in a single step, because plugins may be reading options.
+            plugin_conf.reload_config_files()
     CONF.sections = conf.sections
     return conf

@@ -145,17 +145,15 @@ def log_stacks_on_signal() -> None:
 
     A separate thread writes them, because the signal may interrupt a log handler that has a lock.
     """
-    signal.signal(
-        signal.SIGUSR2, lambda *_signal: Thread(target=_log_stacks, name="stacks").start()
-    )
 
+    def log_stacks() -> None:
+        with TemporaryFile() as file:
+            faulthandler.dump_traceback(file, all_threads=True)
+            file.seek(0)
+            for line in filter(None, file.read().decode(errors="replace").splitlines()):
+                LOG.warning("%s", line)
 
-def _log_stacks() -> None:
-    with TemporaryFile() as file:
-        faulthandler.dump_traceback(file, all_threads=True)
-        file.seek(0)
-        for line in filter(None, file.read().decode(errors="replace").splitlines()):
-            LOG.warning("%s", line)
+    signal.signal(signal.SIGUSR2, lambda *_: Thread(target=log_stacks, name="stacks").start())
 
 
 def drop_unhelpful() -> None:

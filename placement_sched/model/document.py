@@ -139,29 +139,29 @@ _STEP = re.compile(
 
 def build_json_path(steps: Iterable[PathStep], root: str = "$") -> str:
     """Build the JSON path ``$.a[1].b`` from the steps ``a``, 1 and ``b``."""
-    return root + "".join(map(_format_step, steps))
-
-
-def _format_step(step: PathStep) -> str:
-    if isinstance(step, int):
-        return f"[{step}]"
-    if _BARE_KEY.fullmatch(step):
-        return f".{step}"
-    escaped = step.replace("\\", "\\\\").replace("'", "\\'")
-    return f"['{escaped}']"
+    path = root
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif _BARE_KEY.fullmatch(step):
+            path += f".{step}"
+        else:
+            escaped = step.replace("\\", "\\\\").replace("'", "\\'")
+            path += f"['{escaped}']"
+    return path
 
 
 def split_json_path(path: str) -> tuple[PathStep, ...]:
     """Split a JSON path, or the name of a query parameter, into its steps."""
-    return tuple(map(_read_step, _STEP.finditer(path)))
-
-
-def _read_step(step: re.Match[str]) -> PathStep:
-    if step["position"] is not None:
-        return int(step["position"])
-    if step["quoted"] is not None:
-        return re.sub(r"\\(.)", r"\1", step["quoted"])
-    return step["plain"]
+    steps: list[PathStep] = []
+    for step in _STEP.finditer(path):
+        if step["position"] is not None:
+            steps.append(int(step["position"]))
+        elif step["quoted"] is not None:
+            steps.append(re.sub(r"\\(.)", r"\1", step["quoted"]))
+        else:
+            steps.append(step["plain"])
+    return tuple(steps)
 
 
 def join_keys(steps: Iterable[PathStep], separator: str = ".") -> str:

@@ -153,7 +153,12 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
     remaining = list(pools)
     for pool, number in used:
         index = next(index for index, item in enumerate(remaining) if item is pool)
-        remaining[index : index + 1] = _subtract_devices(pool, number)
+        if pool["count"] <= number:
+            del remaining[index]
+            continue
+        changed = ReportedPool(pool, pool.kind) if isinstance(pool, ReportedPool) else dict(pool)
+        changed["count"] -= number
+        remaining[index] = changed
     return remaining
 
 
@@ -220,15 +225,6 @@ def _use_devices(pools: Pools, count: int) -> Iterator[tuple[Pool, int]]:
         yield pool, used
         if not count:
             return
-
-
-def _subtract_devices(pool: Pool, number: int) -> list[Pool]:
-    """Return the pool with fewer devices, or an empty list if none remain."""
-    if pool["count"] <= number:
-        return []
-    changed = ReportedPool(pool, pool.kind) if isinstance(pool, ReportedPool) else dict(pool)
-    changed["count"] -= number
-    return [changed]
 
 
 def _is_split(pools: Pools) -> bool:

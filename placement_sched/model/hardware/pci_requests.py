@@ -274,10 +274,14 @@ def build_placement_terms(request: InstancePCIRequest) -> tuple[str, frozenset[s
             f"PCI request {request.alias_name!r} has {len(request.spec)} specs, but a query to "
             "placement supports a single spec"
         )
-    class_name, vendor, product, traits = (
-        _read_spec_text(request, key)
-        for key in ("resource_class", "vendor_id", "product_id", "traits")
-    )
+    texts = {}
+    for key in ("resource_class", "vendor_id", "product_id", "traits"):
+        value = request.spec[0].get(key)
+        if not isinstance(value, str | None):
+            problem = f"{key} must be a string, not {value!r}"
+            raise Invalid(f"PCI request {request.alias_name!r}: {problem}")
+        texts[key] = value or ""
+    class_name, vendor, product, traits = texts.values()
     if not class_name and not (vendor and product):
         raise Invalid(
             f"PCI request {request.alias_name!r} has neither resource_class nor vendor_id and "
@@ -318,10 +322,3 @@ def _build_request(
         request_id=str(uuid5(_ID_NAMESPACE, f"{position} {name}")),
         numa_policy=affinity_policy or alias.numa_policy,
     )
-
-
-def _read_spec_text(request: InstancePCIRequest, key: str) -> str:
-    value = request.spec[0].get(key)
-    if not isinstance(value, str | None):
-        raise Invalid(f"PCI request {request.alias_name!r}: {key} must be a string, not {value!r}")
-    return value or ""

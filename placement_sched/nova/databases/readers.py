@@ -509,14 +509,12 @@ def _read_metadata(
     query = select(columns.instance_uuid, pairs).where(columns.deleted == 0)
     query = query.group_by(columns.instance_uuid)
     rows = sql.select_in_batches(connection, query, columns.instance_uuid, uuids)
-    return {uuid: _serialize_pairs(list(sql.parse_json_rows([text]))) for uuid, text in rows}
-
-
-def _serialize_pairs(pairs: Sequence[list[Any]]) -> str | None:
-    metadata = dict(pairs)
-    if len(metadata) < len(pairs):  # a race in nova wrote a key twice: always use the same value
-        metadata = dict(sorted(pairs, key=lambda pair: (pair[0], pair[1] or "")))
-    return serialize_metadata(metadata)
+    result = {}
+    for uuid, text in rows:
+        # Sorted, because a race in nova may write a key twice: always use the same value.
+        items = sorted(sql.parse_json_rows([text]), key=lambda item: (item[0], item[1] or ""))
+        result[uuid] = serialize_metadata(dict(items))
+    return result
 
 
 def map_changed_instances(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]:

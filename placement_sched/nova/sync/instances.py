@@ -402,7 +402,8 @@ class InstanceSync:
     ) -> dict[str, NovaInstance]:
         """Return the living instances with uuids in a range, from all cells.
 
-        If several cells have an instance, the cell in nova's mapping wins.
+        If several cells have an instance, the cell in nova's mapping wins. An instance that only
+        another cell has is looked up again, because nova may be moving it.
         """
         by_cell: dict[str, list[NovaInstance]] = {}
 
@@ -414,16 +415,16 @@ class InstanceSync:
                 self._flavors.read(connection, rows)
 
         self._cells.run_for_each_cell(read, totals=totals)
-        counts = Counter(row.uuid for rows in by_cell.values() for row in rows)
-        result = _LookupResult(mapped=self._map_cells(counts))
+        cell_counts = Counter(row.uuid for rows in by_cell.values() for row in rows)
+        for uuid, count in cell_counts.items():
+            if count > 1:
+                reason = "several cells have it: the cell that nova maps it to counts"
+                totals.add_issue(f"instance {uuid}", reason)
+        result = _LookupResult(mapped=self._map_cells(cell_counts))
         for cell in self._cells.every:
             result.add(cell, by_cell.get(cell.uuid, ()))
-        unaccepted = result.strays.keys() - result.living.keys()
-        living = result.living | self._look_up(unaccepted, {}, totals, None).living
-        for uuid in (uuid for uuid, count in counts.items() if count > 1):
-            reason = "several cells have it: the cell that nova maps it to counts"
-            totals.add_issue(f"instance {uuid}", reason)
-        return living
+        only_strays = result.strays.keys() - result.living.keys()
+        return result.living | self._look_up(only_strays, {}, totals, None).living
 
     def _map_groups(self, uuids: Collection[str]) -> Mapping[str, str] | None:
         """Map instances to their recorded groups, or return None if nova is away."""
@@ -453,6 +454,10 @@ class InstanceSync:
         rows = list(rows)
         requests = self._read_requests(rows, totals)
         for instance in rows:
+            place = f"instance {instance.uuid}"
+            name = self._cells.replace_unstorable(
+                instance.display_name or "", place, "name", totals
+            )
             existing = recorded.get(instance.uuid)
             flavor = None
             if existing and not instance.flavor:
@@ -463,7 +468,7 @@ class InstanceSync:
             else:
                 group = existing.server_group if existing else None
             record = build_record(
-                _limit_metadata(self._with_storable_name(instance, totals), totals),
+                _limit_metadata(instance._replace(display_name=name), totals),
                 existing,
                 flavor=flavor,
                 group=group,
@@ -472,7 +477,7 @@ class InstanceSync:
             )
             if instance.uuid in requests:
                 record = _add_request(record, requests[instance.uuid])
-            if not self._cells.is_left_out(f"instance {record.uuid}", record.texts, totals):
+            if not self._cells.is_left_out(place, record.texts, totals):
                 records.append(record)
         self._flavors.clear_if_full()
         return records
@@ -510,11 +515,6 @@ class InstanceSync:
             uuid: each._replace(request={**each.request, _PORTS: ports[uuid]})
             for uuid, each in requests.items()
         }
-
-    def _with_storable_name(self, instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
-        name = instance.display_name or ""
-        storable = self._cells.replace_unstorable(name, f"instance {instance.uuid}", "name", totals)
-        return instance if storable == name else instance._replace(display_name=storable)
 
     def _is_pending(self, record: InstanceRecord) -> bool:
         """Return whether a record is a claim that nova may not have recorded yet."""

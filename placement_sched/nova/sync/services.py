@@ -347,8 +347,12 @@ class GroupSync:
         storable = self._select_storable(groups, totals)
         differing = find_differing(recorded, storable, _GROUP_FIELDS)
         deleted = recorded.keys() - groups.keys()
+
+        def get_title(group: ServerGroup) -> str:
+            return group.name or group.uuid or ""
+
         totals.add_read_count(_GROUP_NOUN, len(groups))
-        totals.add_all(_GROUP_NOUN, recorded, differing, deleted, _GROUP_FIELDS, _get_group_title)
+        totals.add_all(_GROUP_NOUN, recorded, differing, deleted, _GROUP_FIELDS, get_title)
         if dry or not (differing or deleted):
             return
         now = self._cells.clock()
@@ -381,10 +385,6 @@ class GroupSync:
                     continue
                 storable[uuid] = replace(group, name=name or group.name)
         return storable
-
-
-def _get_group_title(group: ServerGroup) -> str:
-    return group.name or group.uuid or ""
 
 
 class AggregateSync:
