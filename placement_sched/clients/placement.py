@@ -252,8 +252,12 @@ def _map_hypervisors(service: RemoteService) -> dict[str, str]:
     last page. Other lists have no pages in nova and in this service.
     """
     path, hosts, marker = "/os-hypervisors/detail", dict[str, str](), dict[str, str]()
+
+    def parse_node(document: Mapping[str, Any]) -> tuple[str, str]:
+        return str(document["id"]), str(document["service"]["host"])
+
     while True:
-        page = service.read_list(path, "hypervisors", _parse_node, limit=PAGE_SIZE, **marker)
+        page = service.read_list(path, "hypervisors", parse_node, limit=PAGE_SIZE, **marker)
         if hosts.keys() >= dict(page).keys():
             return hosts
         hosts = dict(page) | hosts
@@ -268,7 +272,3 @@ def _parse_aggregate(document: Mapping[str, Any]) -> HostAggregate:
         hosts=frozenset(map(str, document["hosts"])),
         metadata={str(key): str(value) for key, value in document["metadata"].items()},
     )
-
-
-def _parse_node(document: Mapping[str, Any]) -> tuple[str, str]:
-    return str(document["id"]), str(document["service"]["host"])

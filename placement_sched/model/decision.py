@@ -442,10 +442,8 @@ def _map_selections(run: Json) -> _Facts:
     facts: dict[str, Any] = {}
     selections = run["selections"] or [()] * len(run["instances"])
     for instance, hosts in zip(run["instances"], selections, strict=True):
-        uuid, names = (
-            instance["uuid"],
-            [_format_node(host["service_host"], host["nodename"]) for host in hosts],
-        )
+        uuid = instance["uuid"]
+        names = [_format_node(host["service_host"], host["nodename"]) for host in hosts]
         facts[f"host of instance {uuid}"] = next(iter(names), None)
         facts[f"alternates of instance {uuid}"] = names[1:] or None
         for best in hosts[:1]:

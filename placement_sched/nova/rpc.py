@@ -236,12 +236,15 @@ def build_dictionaries(result: Document) -> list[Json]:
 
 
 def _build_selection(selection: Document) -> Json:
-    request = selection["allocation_request"]
+    request, limits = selection["allocation_request"], selection["limits"]
+    # Limits of third-party filters are left out.
+    amounts = {name: _convert_to_int(limits.get(name)) for name in _AMOUNTS}
+    numa = _build_numa_limits(limits.get("numa_topology"))
     data = {
         "compute_node_uuid": selection["compute_node_uuid"],
         "service_host": selection["service_host"],
         "nodename": selection["nodename"],
-        "limits": _build_limits(selection["limits"]),
+        "limits": build_primitive("SchedulerLimits", {**amounts, "numa_topology": numa}),
         "allocation_request": json.dumps(request),
         "allocation_request_version": None if request is None else ALLOCATION_REQUEST_VERSION,
         "availability_zone": selection["availability_zone"],
@@ -252,13 +255,6 @@ def _build_selection(selection: Document) -> Json:
 
 def _merge_set_values(data: Json, **values: Any) -> Json:
     return data | {name: value for name, value in values.items() if value is not None}
-
-
-def _build_limits(limits: Document) -> Json:
-    """Build SchedulerLimits, without the limits of third-party filters."""
-    amounts = {name: _convert_to_int(limits.get(name)) for name in _AMOUNTS}
-    numa = _build_numa_limits(limits.get("numa_topology"))
-    return build_primitive("SchedulerLimits", {**amounts, "numa_topology": numa})
 
 
 def _convert_to_int(limit: Any) -> int | None:

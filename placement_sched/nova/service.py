@@ -238,9 +238,15 @@ def run(
         notifier.stop()
         LOG.info("stopping: SIGTERM")
 
+    def print_start_line() -> None:
+        while not shared.is_listening:
+            time.sleep(0.05)
+        sys.stdout.write(f"{start_line}\n")
+        sys.stdout.flush()
+
     manager.register_hooks(on_reload=live.reload, on_dead_worker=log_death, on_terminate=log_stop)
     notifier.start()
-    Thread(target=_print_start_line, args=(shared, start_line), daemon=True).start()
+    Thread(target=print_start_line, daemon=True).start()
     if monitor is not None:
         monitor.is_ready = lambda: shared.is_listening
         monitor.start()
@@ -248,13 +254,6 @@ def run(
         manager.run()
     finally:
         LOG.info("stopped")
-
-
-def _print_start_line(shared: SharedState, start_line: str) -> None:
-    while not shared.is_listening:
-        time.sleep(0.05)
-    sys.stdout.write(f"{start_line}\n")
-    sys.stdout.flush()
 
 
 def _reduce_logging() -> None:

@@ -73,17 +73,17 @@ class RowVersions:
 
         With ``is_round``, also of rows that may have changed in the second of their reading.
         """
-        return tuple(
-            key for key, changing in rows.items() if not self._is_current(key, changing, is_round)
-        )
-
-    def _is_current(self, key: str, changing: tuple[Any, ...], is_round: bool) -> bool:
-        mark = self._marks.get(key)
-        if mark is None or mark.values != changing:
-            return False
-        # A text of ISO 8601, whose fraction follows the twentieth character.
-        fraction = (changing[0] or "")[20:].strip("0")
-        return not is_round or bool(fraction) or mark.last - mark.first >= _WRITE_RESOLUTION
+        keys = []
+        for key, changing in rows.items():
+            mark = self._marks.get(key)
+            if mark is None or mark.values != changing:
+                keys.append(key)
+            elif is_round and mark.last - mark.first < _WRITE_RESOLUTION:
+                # A text of ISO 8601, whose fraction follows the twentieth character.
+                has_fraction = bool((changing[0] or "")[20:].strip("0"))
+                if not has_fraction:
+                    keys.append(key)
+        return tuple(keys)
 
     def record_rows(
         self, rows: Mapping[str, tuple[Any, ...]], keys: Iterable[str], at: datetime
@@ -271,10 +271,10 @@ class NovaCells:
         if (character := self.characters.find_unstorable(host)) is not None:
             return f"{_CANNOT_STORE.format(character)} of its host's name"
         uuid = self.mapped_hosts.get(host or "", cell.uuid)
-        return None if uuid == cell.uuid else f"nova maps its host to {self._get_title(uuid)}"
-
-    def _get_title(self, uuid: str) -> str:
-        return self._by_uuid[uuid].title if uuid in self._by_uuid else f"cell {uuid}"
+        if uuid == cell.uuid:
+            return None
+        title = self._by_uuid[uuid].title if uuid in self._by_uuid else f"cell {uuid}"
+        return f"nova maps its host to {title}"
 
     def _open_cell(self, previous: FollowedCell | None, mapped: MappedCell) -> FollowedCell:
         database = get_cell_database(mapped.title, mapped.database_connection, self.settings)
