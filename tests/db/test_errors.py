@@ -156,7 +156,8 @@ def mariadb_connection_with_tables(mysql_server):
     with database.read() as connection:
         for name in ("ascii", "latin1", "utf8mb3"):
             columns = f"(a VARCHAR(9)) CHARACTER SET {name} COLLATE {name}_bin"
-            connection.execute(text(f"CREATE OR REPLACE TABLE ps_{name} {columns}"))
+            connection.execute(text(f"DROP TABLE IF EXISTS ps_{name}"))
+            connection.execute(text(f"CREATE TABLE ps_{name} {columns}"))
         yield connection
         for name in ("ascii", "latin1", "utf8mb3"):
             connection.execute(text(f"DROP TABLE ps_{name}"))

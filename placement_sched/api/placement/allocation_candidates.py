@@ -20,7 +20,6 @@ from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
 from placement_sched.candidates.search import SummaryFields, find, prepare, render_summaries
-from placement_sched.db.sql import AT_ONCE, split_batches
 from placement_sched.model.candidates_query import AllocationRequest, CandidatesQuery
 from placement_sched.model.document import Json
 from placement_sched.model.grouping import AT_ONCE, split_batches

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, islice
 from typing import Any
 
-from placement_sched.db.sql import group_rows, nest_rows
 from placement_sched.extensions.what_if.capacity.report import check_hosts, check_zone
 from placement_sched.extensions.what_if.drain_plan import (
     Mover,

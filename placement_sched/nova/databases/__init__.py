@@ -4,6 +4,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -63,6 +64,8 @@ class NovaDatabase:
         self.title = title
         self.url = url
         self._engine: Engine | None = None
+        # Threads that open the database at the same time share an engine.
+        self._opening = Lock()
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -72,18 +75,10 @@ class NovaDatabase:
         """
         if isinstance(self.url, ConfigurationError):
             raise NovaDatabaseUnavailable(self.url.detail)
-        if self._engine is None:
-            file = self.url.database or ""
-            # Opening would create a missing file.
-            if (
-                self.url.get_backend_name() == "sqlite"
-                and file != ":memory:"
-                and not Path(file).is_file()
-            ):
-                raise NovaDatabaseUnavailable(f"there is no database {file}")
-            self._engine = make_reader(self.url)
+        with self._opening:
+            engine = self._engine = self._engine or self._open(self.url)
         try:
-            with connect(self._engine) as connection:
+            with connect(engine) as connection:
                 yield connection
         except PoolTimeout as failure:
             raise NovaDatabaseUnavailable("all connections to it are in use") from failure
@@ -95,6 +90,15 @@ class NovaDatabase:
             raise NovaDatabaseUnavailable(_format_error(failure)) from failure
         except Unavailable as failure:  # from a driver, for example if it is not installed
             raise NovaDatabaseUnavailable(failure.detail) from failure
+
+    @staticmethod
+    def _open(url: URL) -> Engine:
+        file = url.database or ""
+        # Opening would create a missing file.
+        is_file = url.get_backend_name() == "sqlite" and file != ":memory:"
+        if is_file and not Path(file).is_file():
+            raise NovaDatabaseUnavailable(f"there is no database {file}")
+        return make_reader(url)
 
     def close(self) -> None:
         """Close all connections."""

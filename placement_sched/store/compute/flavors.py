@@ -22,7 +22,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.grouping import AT_ONCE, split_batches
+from placement_sched.model.grouping import AT_ONCE, group_rows, nest_rows, split_batches
 
 #: The change counter that rises with every change of a flavor, its extra specs or its projects.
 SUBJECT = "flavors"
@@ -156,7 +156,7 @@ def remove_extra_spec(connection: Connection, row_id: int, key: str) -> None:
 def map_extra_specs(connection: Connection, row_ids: Iterable[int]) -> dict[int, dict[str, str]]:
     """Map the row ids of flavors with extra specs to their extra specs."""
     query = select(_SPECS.flavor_id, _SPECS.key, _SPECS.value).where(_SPECS.flavor_id.in_(row_ids))
-    return sql.nest_rows(connection.execute(query.order_by(_SPECS.flavor_id, _SPECS.key)))
+    return nest_rows(connection.execute(query.order_by(_SPECS.flavor_id, _SPECS.key)))
 
 
 def list_projects(connection: Connection, row_id: int) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ def list_projects(connection: Connection, row_id: int) -> tuple[str, ...]:
 def map_projects(connection: Connection) -> dict[int, set[str]]:
     """Map the row ids of flavors to the projects with access."""
     rows = connection.execute(select(_PROJECTS.flavor_id, _PROJECTS.project_id))
-    return {row_id: set(projects) for row_id, projects in sql.group_rows(rows).items()}
+    return {row_id: set(projects) for row_id, projects in group_rows(rows).items()}
 
 
 def add_project(connection: Connection, row_id: int, project_id: str, now: datetime) -> None:

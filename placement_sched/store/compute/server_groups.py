@@ -12,6 +12,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import instances, server_groups
 from placement_sched.errors import Invalid
 from placement_sched.model.aggregates import MAX_SERVER_PER_HOST, ServerGroup
+from placement_sched.model.grouping import nest_rows
 
 _GROUPS = server_groups.c
 _INSTANCES = instances.c
@@ -99,7 +100,7 @@ def _map_members(
     """Map groups to their members, the oldest first, with the hosts."""
     query = select(_INSTANCES.server_group, _INSTANCES.uuid, _INSTANCES.host)
     query = query.order_by(_INSTANCES.id)
-    return sql.nest_rows(sql.select_in_batches(connection, query, _INSTANCES.server_group, uuids))
+    return nest_rows(sql.select_in_batches(connection, query, _INSTANCES.server_group, uuids))
 
 
 def with_members(

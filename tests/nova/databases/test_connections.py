@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """URLs of nova's databases, plain or as templates that [database] connection completes."""
 
+from threading import Thread
+from time import sleep
+
 import pytest
+from sqlalchemy import make_url, text
 
 from placement_sched.errors import ConfigurationError
+from placement_sched.nova import databases
 from placement_sched.nova.databases import (
+    NovaDatabase,
     NovaDatabaseUnavailable,
     fill_template,
     get_api_database,
     get_cell_database,
+    make_reader,
 )
 from tests.conftest import make_settings
 from tests.support.loopback import reserve_port
@@ -112,3 +119,29 @@ def test_driver_error_message_has_no_error_number(database_url, sqlite_settings)
     assert "no_such_table" in away.value.detail
     assert not away.value.detail.startswith("(")
     database.close()
+
+
+def test_threads_that_open_a_database_share_its_engine(tmp_path, monkeypatch):
+    path = tmp_path / "nova.db"
+    path.touch()
+    nova = NovaDatabase("nova", make_url(f"sqlite:///{path}"))
+    engines = []
+
+    def make_slow_reader(url):
+        sleep(0.05)
+        engines.append(make_reader(url))
+        return engines[-1]
+
+    monkeypatch.setattr(databases, "make_reader", make_slow_reader)
+
+    def read():
+        with nova.read() as connection:
+            connection.execute(text("SELECT 1"))
+
+    threads = [Thread(target=read) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    nova.close()
+    assert len(engines) == 1

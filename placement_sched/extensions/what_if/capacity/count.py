@@ -25,7 +25,6 @@ from placement_sched.candidates.search import compute_effective_limit, find_limi
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, TooComplex
 from placement_sched.explain.kinds import format_option
-from placement_sched.explain.phrases import format_option
 from placement_sched.extensions.what_if.capacity.host_counts import (
     UNFINISHED,
     FreeCapacity,
