@@ -22,6 +22,9 @@ from placement_sched.model.document import Json
 
 LOG = logging.getLogger(__name__)
 
+#: The checks of most rules.
+ADMIN, ADMIN_OR_SERVICE = "role:admin", "role:admin or role:service"
+
 #: Maximum number of cached verdicts. The cache is cleared when it is full.
 MAX_VERDICTS = 2_000
 #: Maximum length of a cache key in characters, because clients may send long queries and roles.

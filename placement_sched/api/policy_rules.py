@@ -15,7 +15,7 @@ from oslo_policy import policy
 from placement_sched.api.compute.routes import API as COMPUTE
 from placement_sched.api.image import API as IMAGE
 from placement_sched.api.placement.routes import API as PLACEMENT
-from placement_sched.api.policy import Rule
+from placement_sched.api.policy import ADMIN, ADMIN_OR_SERVICE, Rule
 from placement_sched.api.routing import PARAMETER
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.config.conf import read_files
@@ -35,8 +35,6 @@ _ZONES = "os_compute_api:os-availability-zone"
 _GROUPS = "os_compute_api:os-server-groups"
 _SERVICES = "os_compute_api:os-services"
 _HYPERVISORS = "os_compute_api:os-hypervisors"
-_ADMIN = "role:admin"
-_ADMIN_OR_SERVICE = "role:admin or role:service"
 #: With keystone ``member`` implies ``reader``. With ``noauth2`` the caller sends all roles.
 _IMAGE_READER = "role:admin or role:reader or (role:member and project_id:%(project_id)s)"
 _IMAGE_MEMBER = "role:admin or (role:member and project_id:%(project_id)s)"
@@ -49,7 +47,7 @@ def _build_rule(name: str, description: str, check: str = _COMPUTE_ADMIN) -> Rul
 
 
 COMPUTE_RULES = (
-    _build_rule("context_is_admin", "Administrators of the compute and image APIs.", _ADMIN),
+    _build_rule("context_is_admin", "Administrators of the compute and image APIs.", ADMIN),
     _build_rule(
         "project_reader_or_admin",
         "Administrators, and readers of the project in question.",
@@ -129,12 +127,12 @@ COMPUTE_RULES = (
 
 
 PLACEMENT_RULES = (
-    Rule("admin_api", _ADMIN, "Administrators."),
+    Rule("admin_api", ADMIN, "Administrators."),
     *(
-        Rule(name, check, description, formerly=_ADMIN)
+        Rule(name, check, description, formerly=ADMIN)
         for name, check, description in (
             ("service_api", "role:service", "Other services, such as nova and neutron."),
-            ("admin_or_service_api", _ADMIN_OR_SERVICE, "Administrators and services."),
+            ("admin_or_service_api", ADMIN_OR_SERVICE, "Administrators and services."),
             (
                 "project_reader_api",
                 "role:reader and project_id:%(project_id)s",
@@ -205,19 +203,19 @@ _IMAGE = (
     Rule("get_image", _IMAGE_READER, "Show an image."),
     Rule("add_image", _IMAGE_MEMBER, "Create an image."),
     Rule("modify_image", _IMAGE_MEMBER, "Change or tag an image of the caller's project."),
-    Rule("publicize_image", _ADMIN, "Publish an image (visibility public)."),
+    Rule("publicize_image", ADMIN, "Publish an image (visibility public)."),
     Rule("communitize_image", _IMAGE_MEMBER, "Publish an image (visibility community)."),
     Rule("delete_image", _IMAGE_MEMBER, "Delete an image of the caller's project."),
     Rule("upload_image", _IMAGE_MEMBER, "Upload image data."),
     Rule("download_image", _IMAGE_READER, "Download image data."),
-    Rule("deactivate", _ADMIN, "Deactivate an image."),
-    Rule("reactivate", _ADMIN, "Reactivate an image."),
+    Rule("deactivate", ADMIN, "Deactivate an image."),
+    Rule("reactivate", ADMIN, "Reactivate an image."),
 )
 
 _SCHEDULER = (
     Rule("scheduler:root:show", "@", "Show the scheduler API's resources."),
     *(
-        Rule(name, _ADMIN_OR_SERVICE, description)
+        Rule(name, ADMIN_OR_SERVICE, description)
         for name, description in (
             ("scheduler:compute_nodes:report", "Report compute nodes and their resources."),
             ("scheduler:compute_nodes:list", "List compute nodes."),
@@ -235,18 +233,11 @@ _SCHEDULER = (
             ("scheduler:decisions:show", "Show a decision: the request and its outcome."),
             ("scheduler:decisions:replay", "Run the request of a decision again as a simulation."),
             ("scheduler:explain", "Explain the placement of instances without claiming."),
-            ("scheduler:plan", "Plan changes of the cloud and the moves that they need."),
-            ("scheduler:rebalance", "Suggest moves that free capacity or balance the load."),
-            ("scheduler:plan_runs:list", "List plans that were carried out."),
-            ("scheduler:plan_runs:show", "Show a plan that was carried out, with its moves."),
-            ("scheduler:capacity", "Count how many more instances fit."),
-            ("scheduler:failover_capacity", "Show whether instances of failed hosts find places."),
             ("scheduler:policies:list", "List the scheduling policies."),
             ("scheduler:policies:show", "Show a scheduling policy: its options and their sources."),
             (POLICY_HINT, "Select a scheduling policy by the scheduler hint sched_policy."),
         )
     ),
-    Rule("scheduler:plan_runs:execute", _ADMIN, "Carry out a plan and record its moves."),
 )
 
 RULES: tuple[Rule, ...] = (

@@ -2,11 +2,8 @@
 """Schemas of scheduler requests."""
 
 from placement_sched.api.validation import Schemas
-from placement_sched.extensions.what_if.rebalance import GOALS
 from placement_sched.limits import (
-    MAX_CAPACITY_FLAVORS,
     MAX_CHANGED_HOSTS,
-    MAX_MOVES,
     MAX_OPTION_CHARACTERS,
     MAX_OPTION_ENTRIES,
     MAX_REQUESTS,
@@ -17,7 +14,6 @@ from placement_sched.schemas.parts import (
     AMOUNT,
     BOOLEAN,
     CHANGES,
-    COUNT,
     NAME,
     build_list_schema,
     build_object_schema,
@@ -59,17 +55,3 @@ SELECT = Schemas(
     }
 )
 EXPLAIN = Schemas(build_object_schema(_EXPLAIN_PROPERTIES, "request_spec"))
-
-
-_PLAN_PROPERTIES: Json = {
-    "changes": CHANGES,
-    "flavors": make_nullable(build_list_schema(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
-    "overrides": OVERRIDES,
-}
-_REBALANCE_PROPERTIES: Json = {
-    "goal": {"enum": list(GOALS)},
-    "request_spec": REQUEST_SPEC,
-    "moves": {**COUNT, "maximum": MAX_MOVES},
-}
-REBALANCE = Schemas(build_object_schema(_REBALANCE_PROPERTIES, "goal"))
-PLAN = Schemas(build_object_schema(_PLAN_PROPERTIES, "changes"))

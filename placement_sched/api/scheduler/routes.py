@@ -160,8 +160,6 @@ def build_api(disabled_extensions: Collection[str] = ()) -> Api:
         hosts.blueprint,
         instances.blueprint,
         openapi_blueprint,
-        scheduling.plan_blueprint,
-        scheduling.runs_blueprint,
         scheduling.select_blueprint,
         *chain.from_iterable(load_hooks("blueprints", disabled_extensions)),
     )

@@ -33,7 +33,7 @@ from placement_sched.clients.session import (
 )
 from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
 from placement_sched.extensions.what_if.plan_runs import change_move
-from placement_sched.extensions.what_if.routes import capacity
+from placement_sched.extensions.what_if.routes import capacity, plan_runs, plans
 from placement_sched.model.document import Json
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.host_views import show_host
@@ -60,15 +60,15 @@ _ROUTES: dict[str, tuple[Schemas | None, Callable[..., Json]]] = {
     "GET instances/*": (None, instances.show_instance),
     "GET hosts": (None, hosts.search_hosts),
     "GET hosts/*": (None, show_host),
-    "POST plan": (request_schema.PLAN, scheduling.plan_changes),
-    "POST plan_runs": (scheduling.CREATE_RUN, scheduling.create_run),
-    "GET plan_runs": (scheduling.LIST_RUNS, scheduling.list_runs),
-    "GET plan_runs/*": (None, scheduling.show_run),
-    "PUT plan_runs/*": (scheduling.CHANGE_RUN, scheduling.change_run),
-    "PUT plan_runs/*/moves/*": (scheduling.CHANGE_MOVE, change_move),
+    "POST plan": (plans.PLAN, plans.plan_changes),
+    "POST plan_runs": (plan_runs.CREATE_RUN, plan_runs.create_run),
+    "GET plan_runs": (plan_runs.LIST_RUNS, plan_runs.list_runs),
+    "GET plan_runs/*": (None, plan_runs.show_run),
+    "PUT plan_runs/*": (plan_runs.CHANGE_RUN, plan_runs.change_run),
+    "PUT plan_runs/*/moves/*": (plan_runs.CHANGE_MOVE, change_move),
     "GET policies": (None, lambda scheduler: {"policies": list_policies(scheduler)}),
     "GET policies/*": (None, show_policy),
-    "POST rebalance": (request_schema.REBALANCE, scheduling.suggest_moves),
+    "POST rebalance": (plans.REBALANCE, plans.suggest_moves),
     "POST select_destinations": (request_schema.SELECT, scheduling.select_hosts),
 }
 #: Paths of lists whose documents have ``next`` (the marker of the next page), not links.

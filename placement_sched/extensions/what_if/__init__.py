@@ -3,4 +3,7 @@
 
 from placement_sched.model.extension import Extension
 
-EXTENSION = Extension(blueprints="placement_sched.extensions.what_if.routes.capacity:BLUEPRINTS")
+EXTENSION = Extension(
+    blueprints="placement_sched.extensions.what_if.routes.blueprints:BLUEPRINTS",
+    policy_rules="placement_sched.extensions.what_if.routes.blueprints:POLICY_RULES",
+)

@@ -2,7 +2,6 @@
 """Routes of ``/capacity`` and ``/failover_capacity``."""
 
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
-from placement_sched.api.scheduler import responses
 from placement_sched.api.scheduler.request_schema import OVERRIDES
 from placement_sched.api.scheduler.scheduling import check_policy_hint
 from placement_sched.api.validation import Schemas
@@ -13,6 +12,7 @@ from placement_sched.extensions.what_if.failover.report import (
     FailoverQuery,
     report_failover_capacity,
 )
+from placement_sched.extensions.what_if.routes import responses
 from placement_sched.limits import MAX_CAPACITY_FLAVORS, MAX_HOST_FAILURES
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.scheduler.scheduler import Scheduler
@@ -114,6 +114,3 @@ def report_failover(scheduler: Scheduler, body: Json) -> Json:
         seconds=scheduler.live.get_settings().scheduler.failover_budget,
     )
     return {**report_failover_capacity(scheduler, query), "age": 0.0}
-
-
-BLUEPRINTS = (blueprint, failover_blueprint)

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Routes of ``/plan`` and ``/rebalance``, which simulate changes."""
+
+from collections.abc import Sequence
+
+from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
+from placement_sched.api.scheduler.request_schema import OVERRIDES
+from placement_sched.api.scheduler.scheduling import check_policy_hint
+from placement_sched.api.validation import Schemas
+from placement_sched.db.transaction import Connection
+from placement_sched.errors import Invalid
+from placement_sched.extensions.what_if.drain_plan import plan_drain
+from placement_sched.extensions.what_if.rebalance import FIT, GOALS, advise
+from placement_sched.extensions.what_if.routes import responses
+from placement_sched.limits import MAX_CAPACITY_FLAVORS, MAX_MOVES
+from placement_sched.model.document import Json, with_whole_numbers
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.schemas.parts import (
+    CHANGES,
+    COUNT,
+    NAME,
+    build_list_schema,
+    build_object_schema,
+    make_nullable,
+)
+from placement_sched.schemas.request_spec import REQUEST_SPEC
+from placement_sched.store.compute import instances
+
+blueprint = Blueprint("plan", __name__, errors=(404, 500))
+
+_PLAN_PROPERTIES: Json = {
+    "changes": CHANGES,
+    "flavors": make_nullable(build_list_schema(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
+    "overrides": OVERRIDES,
+}
+PLAN = Schemas(build_object_schema(_PLAN_PROPERTIES, "changes"))
+_REBALANCE_PROPERTIES: Json = {
+    "goal": {"enum": list(GOALS)},
+    "request_spec": REQUEST_SPEC,
+    "moves": {**COUNT, "maximum": MAX_MOVES},
+}
+REBALANCE = Schemas(build_object_schema(_REBALANCE_PROPERTIES, "goal"))
+#: Default maximum number of moves of a rebalance request.
+_DEFAULT_MOVES = 5
+
+
+@blueprint.post("/v1/plan", policy="scheduler:plan", body=PLAN, response=responses.PLAN)
+def plan(call: ApiCall) -> ApiResponse:
+    """Plan the moves that changes of the cloud require, without moving.
+
+    Like explanations, plans are for operators: a plan shows hosts and instances of every project.
+    """
+    return _with_names(call, plan_changes(call.services.scheduler, call.body))
+
+
+@blueprint.post(
+    "/v1/rebalance", policy="scheduler:rebalance", body=REBALANCE, response=responses.REBALANCE
+)
+def rebalance(call: ApiCall) -> ApiResponse:
+    """Suggest moves that free capacity, empty hosts or even out load.
+
+    Like a plan, the response shows instances of every project.
+    """
+    check_policy_hint(call)
+    return _with_names(call, suggest_moves(call.services.scheduler, call.body))
+
+
+def _with_names(call: ApiCall, body: Json) -> ApiResponse:
+    call.read(add_names, [*body["moves"], *body.get("stuck", ())])
+    return ApiResponse(body=body)
+
+
+def add_names(connection: Connection, moves: Sequence[Json]) -> None:
+    """Add the names of recorded instances to moves, or to instances that stay."""
+    if moves:
+        names = instances.map_display_names(connection, [move["instance"] for move in moves])
+        for move in moves:
+            move["name"] = names.get(move["instance"])
+
+
+def plan_changes(scheduler: Scheduler, body: Json) -> Json:
+    """Plan the moves that changes require, with their effect on capacity."""
+    body = with_whole_numbers(body)
+    changes = scheduler.read_changes(body["changes"])
+    overrides = body.get("overrides") or {}
+    return plan_drain(scheduler, changes, body.get("flavors"), overrides)
+
+
+def suggest_moves(scheduler: Scheduler, body: Json) -> Json:
+    """Suggest moves towards a goal, without moving instances."""
+    body = with_whole_numbers(body)
+    document = body.get("request_spec")
+    if (body["goal"] == FIT) is (document is None):
+        rule = "requires a request_spec" if document is None else "does not allow a request_spec"
+        raise Invalid(f"the goal {body['goal']} {rule}", json_path="$.goal")
+    return advise(scheduler, body["goal"], document, body.get("moves", _DEFAULT_MOVES)).as_json()
