@@ -2,7 +2,6 @@
 """Creation of the Flask application and of the services that it uses."""
 
 import ctypes
-import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -39,17 +38,15 @@ from placement_sched.extensions.console import routes as console
 from placement_sched.extensions.console.page import add_security_headers
 from placement_sched.extensions.nova_plugins.plugin_check import Finding, check_enabled
 from placement_sched.extensions.nova_plugins.report_client import set_placement
-from placement_sched.extensions.what_if.capacity.report import report_flavor_capacities
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.extension import load_hooks
-from placement_sched.model.figures import CloudFigures, FailoverResult
+from placement_sched.model.figures import CloudFigures
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications import create_notifier
 from placement_sched.operations import config_check
 from placement_sched.operations.aggregates import RatioUpdater
-from placement_sched.operations.gauges import FailoverGauges
 from placement_sched.operations.nova_cloud import is_read_from_nova
-from placement_sched.operations.periodic import FailoverTask, OldRowDeletion, WaitingRequests
+from placement_sched.operations.periodic import OldRowDeletion, WaitingRequests
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.host_manager import CellStates
@@ -95,8 +92,8 @@ def make_services(
 ) -> Services:
     """Create the services that the handlers use, once per worker.
 
-    If ``serving``, more periodic tasks run: notices of waiting requests that fit now, failover
-    computations and, unless nova manages the cloud, updates of inventories to the allocation ratios
+    If ``serving``, more periodic tasks run: notices of waiting requests that fit now, the tasks of
+    extensions and, unless nova manages the cloud, updates of inventories to the allocation ratios
     of the scheduling policies.
     ``caches`` are the caches between requests. ``server`` is the state that all workers share.
     Raises :class:`ConfigurationError` for incomplete ``[neutron]`` or notification options.
@@ -123,12 +120,6 @@ def make_services(
     preparation = Preparation(database, settings, clock, periodic_tasks, accepted)
     outside = partial(_wrap_outside_requests, preparation)
     metrics.show_cloud(outside(partial(_read_cloud_figures, database, settings, clock)))
-    metrics.show_capacity(
-        lambda: scheduler.live.get_settings().scheduler.capacity_flavors,
-        outside(lambda names: report_flavor_capacities(scheduler, names, time.time())),
-    )
-    if settings.scheduler.failover_interval:
-        metrics.show(FailoverGauges(outside(partial(_read_failover_result, scheduler))))
     for build_gauges in load_hooks("gauges", disabled):
         for collector in build_gauges(scheduler, outside):
             metrics.show(collector)
@@ -186,7 +177,7 @@ def _list_periodic_tasks(
         OldRowDeletion(scheduler.database, scheduler.settings, clock)
     ]
     if serving:
-        periodic_tasks += [WaitingRequests(scheduler), FailoverTask(scheduler)]
+        periodic_tasks.append(WaitingRequests(scheduler))
     # In a nova cloud nova-compute manages the inventories and would overwrite changes.
     if serving and not is_read_from_nova(scheduler.settings):
         periodic_tasks.append(RatioUpdater(scheduler.database, scheduler.live.get_settings, clock))
@@ -256,11 +247,6 @@ def _read_cloud_figures(database: Database, settings: Settings, clock: Clock) ->
         return figures.read_cloud_figures(
             connection, clock(), options.service_down_time, options.default_availability_zone, age
         )
-
-
-def _read_failover_result(scheduler: Scheduler) -> FailoverResult | None:
-    with scheduler.database.read() as connection:
-        return scheduler.caches.failover.get_current(connection)
 
 
 def create_app(

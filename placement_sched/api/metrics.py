@@ -8,7 +8,7 @@ numbers to a file in a shared directory, and the scraped process adds up all fil
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from placement_sched.limits import MAX_METRIC_NAMES
 from placement_sched.model.decision import DecisionLabels, ReasonLabels
 from placement_sched.model.figures import OTHER
 from placement_sched.model.request_stats import begin_stats, get_request_stats
-from placement_sched.operations.gauges import CapacityGauges, CloudGauges, CountFlavors, ReadFigures
+from placement_sched.operations.gauges import CloudGauges, ReadFigures
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -210,10 +210,6 @@ class Metrics:
     def show_cloud(self, read: ReadFigures) -> None:
         """Add the figures of the whole cloud to each scrape."""
         self.show(CloudGauges(read, os.environ.get(DIRECTORY)))
-
-    def show_capacity(self, flavors: Callable[[], Sequence[str]], count: CountFlavors) -> None:
-        """Add the remaining capacity for the current flavors to each scrape."""
-        self.show(CapacityGauges(flavors, count, os.environ.get(DIRECTORY)))
 
     def show(self, read: Collector) -> None:
         """Add a collector, which is read at each scrape."""

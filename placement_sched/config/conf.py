@@ -16,6 +16,7 @@ from placement_sched.config.options.scheduler import POLICY_OPTIONS
 from placement_sched.config.settings import SETTINGS_IN_EFFECT, Conf, Settings
 from placement_sched.config.sources import Sections, list_files, read_sections, with_directories
 from placement_sched.errors import ConfigurationError
+from placement_sched.model.extension import load_hooks
 
 AnyConf = TypeVar("AnyConf", bound=cfg.ConfigOpts)
 
@@ -79,7 +80,8 @@ def restart_options() -> frozenset[tuple[str, str]]:
 def list_server_options() -> frozenset[tuple[str, str]]:
     """Return group and name of options that are equal for all requests."""
     access = {("oslo_policy", name) for name in CONF.registered.get("oslo_policy", ())}
-    return restart_options() | RATIOS | POLICY_OPTIONS | access
+    of_extensions = frozenset().union(*load_hooks("server_options"))
+    return restart_options() | RATIOS | POLICY_OPTIONS | of_extensions | access
 
 
 def read_files(

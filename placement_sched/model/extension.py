@@ -32,12 +32,16 @@ class Extension:
     * ``subcommands``: modules of further commands by the core's group of commands, such as
       ``host``. ``register(group)`` adds them.
     * ``options``: a mapping of group to options of oslo.config.
+    * ``server_options``: pairs of group and name of its mutable options that are equal for all
+      requests.
     * ``config_check``: ``check(settings)`` returns the problems that ``config validate`` reports.
     * ``blueprints``: :class:`placement_sched.api.routing.Blueprint` objects of the Scheduler API.
     * ``policy_rules``: the API policy rules of these blueprints.
     * ``install``: ``install(application, services)`` adds to the Flask application.
     * ``periodic_tasks``: ``build(scheduler)`` returns tasks of a server
       (:class:`placement_sched.operations.periodic.PeriodicTask`).
+    * ``old_rows``: ``purge(connection, before)`` deletes rows that are older than a time. It is
+      called once a minute if ``[scheduler] decision_retention`` is set.
     * ``gauges``: ``build(scheduler, outside)`` returns Prometheus collectors. ``outside(read)``
       wraps a function for use outside of requests.
     """
@@ -45,11 +49,13 @@ class Extension:
     commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     subcommands: Mapping[str, str] = field(default_factory=dict)
     options: str = ""
+    server_options: str = ""
     config_check: str = ""
     blueprints: str = ""
     policy_rules: str = ""
     install: str = ""
     periodic_tasks: str = ""
+    old_rows: str = ""
     gauges: str = ""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Periodic tasks: deletion of old rows, failover capacity, and notices.
+"""Periodic tasks: deletion of old rows, and notices of waiting requests.
 
 A waiting request is a recent request that found no host under a policy of ``[scheduler]
 waiting_policies``. At most once a minute, a single process of all servers evaluates these requests
@@ -23,22 +23,18 @@ from placement_sched.db.commit_marks import forget_old_marks
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, ServiceFailed, format_error
-from placement_sched.extensions.what_if import store as plan_runs
-from placement_sched.extensions.what_if.failover.report import (
-    FailoverQuery,
-    report_failover_capacity,
-)
 from placement_sched.limits import MAX_NOTICE_ADDRESSES, MAX_NOTICES
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock
 from placement_sched.model.decision import Decision, DecisionQuery, Notice
 from placement_sched.model.document import Json
+from placement_sched.model.extension import load_hooks
 from placement_sched.model.names import suggest_name
 from placement_sched.operations import Progress
 from placement_sched.scheduler.decision_views import find_hosts_now
 from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store import decisions, figures
+from placement_sched.store import decisions
 from placement_sched.store.placement import change_log
 
 LOG = log.getLogger(__name__)
@@ -47,10 +43,8 @@ LOG = log.getLogger(__name__)
 PAUSE = 60.0
 #: The name of the thread that deletes old rows, and the seconds that its lease is valid.
 OLD_ROWS_THREAD, OLD_ROWS_LEASE = "old rows", 150
-#: Maximum numbers of deleted decisions and of deleted plan runs (with many moves) per transaction.
-_BATCH, _MAX_RUNS = 500, 10
-#: The name of the thread that computes the failover capacity, and the seconds of its lease.
-FAILOVER_THREAD, _FAILOVER_LEASE = "failover capacity", 300
+#: Maximum number of deleted decisions per transaction.
+_BATCH = 500
 #: The name of the thread that evaluates waiting requests, and the seconds of its lease. A process
 #: renews the lease before each request.
 NOTICES_THREAD, NOTICES_LEASE = "waiting requests", 150
@@ -116,10 +110,10 @@ class PeriodicTask(ABC):
 
 
 class OldRowDeletion(PeriodicTask):
-    """Periodic deletion of old decisions, runs, changes and transaction ids.
+    """Periodic deletion of old decisions, changes and transaction ids.
 
-    A lease selects a single process of all servers. Decisions and plan runs are deleted at the age
-    ``[scheduler] decision_retention``, in seconds. With 0 they are kept for ever.
+    A lease selects a single process of all servers. Decisions and rows of extensions are deleted at
+    the age ``[scheduler] decision_retention``, in seconds. With 0 they are kept for ever.
     """
 
     thread_name = OLD_ROWS_THREAD
@@ -131,6 +125,7 @@ class OldRowDeletion(PeriodicTask):
         super().__init__(delay=PAUSE)
         self._database, self._clock = database, clock
         self._retention = timedelta(seconds=settings.scheduler.decision_retention)
+        self._purges = load_hooks("old_rows", settings.DEFAULT.disabled_extensions)
         self._lease = Lease(database, "log upkeep", OLD_ROWS_LEASE)
 
     def is_due(self) -> bool:
@@ -148,11 +143,12 @@ class OldRowDeletion(PeriodicTask):
             self._delete_changes_and_transaction_ids()
 
     def _delete_decisions(self) -> None:
-        """Delete expired decisions and plan runs."""
+        """Delete expired decisions and rows of extensions."""
         if not self._retention:
             return
         before = self._clock() - self._retention
-        self._database.write(partial(plan_runs.purge, before=before, limit=_MAX_RUNS))
+        for purge_rows in self._purges:
+            self._database.write(partial(purge_rows, before=before))
         purge = partial(decisions.purge, before=before, limit=_BATCH)
         while self._database.write(purge) == _BATCH and self._lease.is_held():
             pass
@@ -190,67 +186,6 @@ def purge_decisions(
         deleted += batch_count
         if batch_count < _BATCH:
             return deleted
-
-
-class FailoverTask(PeriodicTask):
-    """Periodic task that computes the failover capacity and stores the result.
-
-    A lease selects a single process of all servers, which computes every ``[scheduler]
-    failover_interval`` seconds. The interval also applies after a failed computation.
-    """
-
-    thread_name = FAILOVER_THREAD
-    failure = "the failover capacity was not computed"
-    #: Seconds between two checks of whether a computation is due.
-    pause = 5.0
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        super().__init__()
-        self._scheduler = scheduler
-        self._lease = Lease(scheduler.database, FAILOVER_THREAD, _FAILOVER_LEASE)
-
-    @property
-    def _interval(self) -> float:
-        return float(self._scheduler.live.get_settings().scheduler.failover_interval)
-
-    def is_due(self) -> bool:
-        """Return whether the interval is set."""
-        return self._interval > 0
-
-    def run_round(self) -> None:
-        """Compute the failover capacity if the last stored result is too old."""
-        try:
-            with self._scheduler.database.read() as connection:
-                result = self._scheduler.caches.failover.get_current(connection)
-        except Error as failure:
-            LOG.debug("cannot read the failover result: %s", format_error(failure))
-            return
-        is_young = (
-            result is not None and result.compute_age(self._scheduler.clock()) < self._interval
-        )
-        if is_young or not self._lease.is_held():
-            return
-        try:
-            store_result(self._scheduler)
-        except BaseException:
-            self._next = monotonic() + self._interval
-            raise
-
-
-def store_result(scheduler: Scheduler) -> Json:
-    """Compute and store the configured failover capacity, and return it.
-
-    Raises the errors of :func:`report_failover_capacity`.
-    """
-    options = scheduler.live.get_settings().scheduler
-    query = FailoverQuery(
-        host_failures=options.failover_host_failures,
-        within=options.failover_within or None,
-        seconds=options.failover_budget,
-    )
-    report = report_failover_capacity(scheduler, query)
-    scheduler.database.write(lambda connection: figures.replace_failover_result(connection, report))
-    return report
 
 
 class WaitingRequests(PeriodicTask):

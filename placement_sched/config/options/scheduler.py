@@ -14,22 +14,10 @@ from placement_sched.config.settings import (
     with_help,
 )
 from placement_sched.config.sources import parse_ratios
-from placement_sched.limits import MAX_HOST_FAILURES
 
-#: Mutable options that cannot differ between requests: the scheduling policies, the flavors of the
-#: capacity metrics, and the failover computation.
+#: Mutable options that cannot differ between requests, because they select the policies.
 POLICY_OPTIONS = frozenset(
-    ("scheduler", name)
-    for name in (
-        "policies",
-        "policy_overrides",
-        "policy_selection",
-        "capacity_flavors",
-        "failover_interval",
-        "failover_host_failures",
-        "failover_within",
-        "failover_budget",
-    )
+    ("scheduler", name) for name in ("policies", "policy_overrides", "policy_selection")
 )
 
 SCHEDULER = with_help(
@@ -99,24 +87,6 @@ SCHEDULER = with_help(
     "PostgreSQL and MariaDB, writers of the rows that it changes wait at most this long.",
     cfg.IntOpt("decision_retention", default=7 * 24 * 3600, min=0, max=MAX_INT),
     "Seconds after which decisions, and runs of plans that are not running, are deleted. 0: never.",
-    cfg.FloatOpt("capacity_budget", default=5.0, min=0, max=MAX_INT, mutable=True),
-    "Maximum seconds of a capacity request to count instances of its flavors, if a division is not "
-    "enough. After that the result is a lower bound. 0: no limit. Each flavor of /metrics has the "
-    "same limit.",
-    cfg.IntOpt("failover_interval", default=0, min=0, max=MAX_INT, mutable=True),
-    "Seconds between two background computations of the failover capacity, in a process of any "
-    "server. FailoverCapacityFilter, /metrics and the console show the last result. 0: none.",
-    cfg.IntOpt("failover_host_failures", default=1, min=1, max=MAX_HOST_FAILURES, mutable=True),
-    "Number of hosts, or of domains, that fail together in this computation.",
-    cfg.StrOpt("failover_within", default="", mutable=True),
-    "Failure domain of this computation: zone, aggregate, or a key in the metadata of aggregates, "
-    "such as rack. Empty: single hosts.",
-    cfg.FloatOpt("failover_budget", default=100.0, min=0, max=MAX_INT, mutable=True),
-    "Maximum seconds of a failover computation, also over HTTP. The remaining hosts are then "
-    "undetermined. 0: no limit.",
-    cfg.ListOpt("capacity_flavors", default=[], mutable=True),
-    "Flavors, by name or id, whose remaining capacity /metrics shows, in total and for each "
-    "zone (at most 50). It is counted in the background, at most once a minute.",
     cfg.ListOpt("waiting_policies", default=[]),
     "Scheduling policies, such as default, whose requests without a valid host are evaluated again "
     "in the background, at most once a minute, until they fit. Empty: none.",

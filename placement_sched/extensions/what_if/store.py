@@ -27,6 +27,8 @@ from placement_sched.model.plan_run import (
 )
 
 _RUNS, _MOVES = plan_runs.c, plan_moves.c
+#: Maximum number of runs, which may have many moves, that are deleted in a transaction.
+_MAX_PURGED = 10
 #: Attributes of a summary that have columns of the same name.
 _LISTED = tuple(each.name for each in fields(PlanRunSummary) if each.name != "counts")
 _SUMMARY = tuple(_RUNS[name] for name in _LISTED)
@@ -153,8 +155,11 @@ def change_move(
         raise build_closed_move_conflict(instance)
 
 
-def purge(connection: Connection, before: datetime, limit: int) -> None:
-    """Delete the oldest runs that do not run and last changed before a time."""
+def purge(connection: Connection, before: datetime, limit: int = _MAX_PURGED) -> None:
+    """Delete the oldest runs that do not run and last changed before a time.
+
+    Hook ``old_rows``.
+    """
     is_expired = (_RUNS.state != RUNNING) & (_RUNS.updated_at < before)
     query = select(_RUNS.uuid).where(is_expired).order_by(_RUNS.updated_at).limit(limit)
     uuids = connection.scalars(query.with_for_update()).all()  # no run is resumed now

@@ -26,6 +26,11 @@ from placement_sched.extensions.what_if.capacity.count import (
     build_parts_lookup,
     count_capacity,
 )
+from placement_sched.extensions.what_if.capacity.figures import (
+    CapacityFigures,
+    FlavorCapacity,
+    Reliability,
+)
 from placement_sched.extensions.what_if.capacity.host_counts import (
     HostCount,
     LimitReason,
