@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from placement_sched.errors import Invalid
+from placement_sched.model.extension import load_subcommands
 
 
 class WrongArguments(Invalid):
@@ -198,6 +199,15 @@ def add_group(commands: Commands, name: str, summary: str) -> Commands:
         name, help=summary, description=summary[0].upper() + summary[1:] + "."
     )
     return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+
+def add_subcommands(group: Commands, name: str) -> None:
+    """Add the commands of extensions to a group of the core."""
+    for extension, module in load_subcommands(name):
+        existing = set(group.choices)
+        module.register(group)
+        for added in group.choices.keys() - existing:
+            group.choices[added].set_defaults(extension=extension)
 
 
 def replace_hyphens(word: str) -> str:

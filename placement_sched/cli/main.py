@@ -38,18 +38,10 @@ GROUPS = {
         "select": "select hosts for a request and claim its resources",
         "explain": "show how a request would be placed, stage by stage, without a claim",
     },
-    "placement_sched.extensions.what_if.cli.plan": {
-        "plan": "show the effect of changes to the cloud and the moves of instances",
-        "plan-run": "list plans that were carried out, or show a plan",
-        "rebalance": "propose moves that free capacity, empty hosts or balance the load",
-    },
     "placement_sched.cli.scheduler.decisions": {
         "decision": "list, show, replay, watch and purge recorded decisions"
     },
-    "placement_sched.cli.scheduler.hosts": {"host": "list, show, drain and undrain hosts"},
-    "placement_sched.extensions.what_if.cli.capacity": {
-        "capacity": "count the instances of a flavor that still fit"
-    },
+    "placement_sched.cli.scheduler.hosts": {"host": "list and show hosts"},
     "placement_sched.cli.scheduler.policy": {"policy": "show and apply scheduling policies"},
     "placement_sched.cli.aggregate": {"aggregate": "check host aggregates"},
     "placement_sched.extensions.nova_plugins.plugin_command": {

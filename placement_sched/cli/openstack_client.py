@@ -6,8 +6,9 @@ the ``openstack`` command, which loads this module at every start.
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from cliff.columns import FormattableColumn
@@ -53,6 +54,9 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
 class _Commands:
     """Substitute for subparsers that adds a command's arguments to a parser."""
 
+    #: The parsers of commands by name, which only ``placement-sched`` needs.
+    choices: Mapping[str, Parser] = MappingProxyType({})
+
     def __init__(self, words: Sequence[str], parser: argparse.ArgumentParser) -> None:
         self._words, self._parser = words, parser
 
@@ -87,7 +91,7 @@ class _SchedulerCommand(command.Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Return a parser with the arguments of the ``placement-sched`` command."""
         parser = super().get_parser(prog_name)
-        import_module(f"{_FOLDER}.{self.module}").register(_Commands(self.words, parser))
+        import_module(self.module).register(_Commands(self.words, parser))
         return parser
 
     def find_output(self, arguments: argparse.Namespace) -> Any:
@@ -123,7 +127,9 @@ def _build_cells(columns: Sequence[Any], row: Any) -> Iterator[Any]:
         yield value if is_simple else _Cell(value, column.format(row))
 
 
-class _List(_SchedulerCommand, command.Lister):
+class ListCommand(_SchedulerCommand, command.Lister):
+    """Command that prints a list."""
+
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Any, Any]:
         """Return the names and rows of a table."""
         output = self.find_output(parsed_args)
@@ -133,7 +139,7 @@ class _List(_SchedulerCommand, command.Lister):
         return names, [tuple(_build_cells(columns, row)) for row in output.rows]
 
 
-class _ReportedList(_List):
+class _ReportedList(ListCommand):
     """List that is printed as a report, unless a format is chosen."""
 
     def prints_report(self, arguments: argparse.Namespace) -> bool:
@@ -158,23 +164,34 @@ class _Show(_SchedulerCommand, command.ShowOne):
         return names, tuple(_build_cells(output.columns, output.rows[0]))
 
 
-def _define(base: type, module: str, words: str, summary: str) -> Any:
-    """Define the class of a command, with a summary for the list of commands."""
+def define_command(base: type, module: str, words: str, summary: str) -> Any:
+    """Define the class of a command.
+
+    ``module`` is the path of the module with the command of ``placement-sched``. ``summary`` is for
+    the list of commands.
+    """
     members = {"module": module, "words": words.split(), "__doc__": summary, "__module__": __name__}
     return type(words.title().replace(" ", ""), (base,), members)
 
 
-Capacity = _define(_List, "capacity", "capacity", "Count the instances that still fit.")
-DecisionList = _define(_List, "decisions", "decision list", "List recorded decisions.")
-DecisionReplay = _define(_List, "decisions", "decision replay", "Repeat the request of a decision.")
+def _define(base: type, module: str, words: str, summary: str) -> Any:
+    return define_command(base, f"{_FOLDER}.{module}", words, summary)
+
+
+DecisionList = _define(ListCommand, "decisions", "decision list", "List recorded decisions.")
+DecisionReplay = _define(
+    ListCommand, "decisions", "decision replay", "Repeat the request of a decision."
+)
 DecisionShow = _define(_Show, "decisions", "decision show", "Show a recorded decision.")
 Explain = _define(
     _ReportedList, "select", "explain", "Show the stages of a request, without a claim."
 )
-HostList = _define(_List, "hosts", "host list", "List hosts with their free resources.")
+HostList = _define(ListCommand, "hosts", "host list", "List hosts with their free resources.")
 HostShow = _define(_Show, "hosts", "host show", "Show a host.")
-Plan = _define(_List, "plan", "plan", "Show the moves that changes of the cloud cause.")
-PolicyList = _define(_List, "policy", "policy list", "List scheduling policies.")
-PolicyShow = _define(_List, "policy", "policy show", "Show the options of a scheduling policy.")
-Rebalance = _define(_List, "plan", "rebalance", "Propose moves of instances.")
-Select = _define(_List, "select", "select", "Select hosts for a request and claim its resources.")
+PolicyList = _define(ListCommand, "policy", "policy list", "List scheduling policies.")
+PolicyShow = _define(
+    ListCommand, "policy", "policy show", "Show the options of a scheduling policy."
+)
+Select = _define(
+    ListCommand, "select", "select", "Select hosts for a request and claim its resources."
+)

@@ -11,12 +11,9 @@ import json
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +25,7 @@ from rich.text import Text
 
 from placement_sched.cli.arguments import WrongArguments
 from placement_sched.errors import Invalid
-from placement_sched.model.document import Json
-from placement_sched.model.instance_request import describe_unknown_facts
 from placement_sched.model.names import suggest_name
-from placement_sched.model.provider import describe_other_consumers
 from placement_sched.operations import Progress
 
 #: Width of a pipe or file in characters, unless $COLUMNS sets another.
@@ -42,12 +36,6 @@ _UUID_LENGTH = 36
 _UNITS = ("MiB", "GiB", "TiB")
 #: Index of the unit of a resource class.
 _UNIT_OF = {"MEMORY_MB": 0, "DISK_GB": 1}
-#: Heading, key and columns of each printed part of a plan. Row keys are columns in lower case.
-_PLAN_PARTS = (
-    ("Capacity", "capacity", ("Flavor", "Before", "After")),
-    ("Moves, in this order", "moves", ("Instance", "From", "To", "Reason")),
-    ("Stuck", "stuck", ("Instance", "Host", "Reason")),
-)
 
 
 class TextConsole(Console):
@@ -174,15 +162,6 @@ class Column:
     def format(self, row: Any) -> str:
         """Return the text of a row for people."""
         return _format_value(self.value(row)) if self.text is None else self.text(row)
-
-
-#: Columns of the moves of a plan or a rebalance. An instance that is stuck has no destination.
-PLAN_MOVE_COLUMNS = (
-    Column("Instance", itemgetter("instance")),
-    Column("From", itemgetter("from")),
-    Column("To", lambda move: move.get("to")),
-    Column("Reason", lambda move: move.get("reason")),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,39 +319,3 @@ def format_amount(resource_class: str, amount: int | None) -> str:
     while abs(size) >= 1024 and unit < len(_UNITS) - 1:
         size, unit = size / 1024, unit + 1
     return f"{round(size, 1):g} {_UNITS[unit]}"
-
-
-def print_plan(arguments: argparse.Namespace, plan: Json) -> None:
-    """Print a plan: capacity, moves and stuck instances."""
-    rows = [*plan["moves"], *({**row, "from": row["host"]} for row in plan["stuck"])]
-    print_output(arguments, Output(plan, PLAN_MOVE_COLUMNS, rows, partial(_print_plan_parts, plan)))
-
-
-def _print_plan_parts(plan: Json, console: Console) -> None:
-    for heading, key, columns in _PLAN_PARTS:
-        if rows := plan.get(key):
-            table = make_table(*columns)
-            for row in rows:
-                table.add_row(*(str(row.get(column.lower(), "")) for column in columns))
-            console.print(f"{heading}: {len(rows)}" if key != "capacity" else heading)
-            console.print(table)
-            console.print()
-    console.print(_summarize_moves(plan), soft_wrap=True)
-    if note := describe_other_consumers(plan.get("other_consumers", ())):
-        console.print(note, soft_wrap=True)
-    print_unknown_facts(plan, console)
-
-
-def print_unknown_facts(plan: Json, console: Console) -> None:
-    """Print the unknown facts of requests, which a plan or report ignores."""
-    for line in describe_unknown_facts(plan.get("unknown", {})):
-        console.print(f"{line} and not considered (see placement-sched nova sync)", soft_wrap=True)
-
-
-def _summarize_moves(plan: Json) -> str:
-    moves, stuck = plan["moves"], plan["stuck"]
-    if not moves and not stuck:
-        return "no instance has to move"
-    targets = Counter(move["to"] for move in moves)
-    destination = f" to {format_count(len(targets), 'host')}" if moves else ""
-    return f"{format_count(len(moves), 'instance')} would move{destination}, {len(stuck)} could not"

@@ -89,11 +89,16 @@ def load_hooks(hook: str, disabled: Collection[str] = ()) -> list[Any]:
     ]
 
 
-def load_subcommands(group: str) -> list[ModuleType]:
-    """Import the modules that add commands to a group of the core."""
-    extensions = find_extensions().values()
-    paths = [each.subcommands[group] for each in extensions if group in each.subcommands]
-    return [import_module(path) for path in paths]
+def load_subcommands(group: str) -> list[tuple[str, ModuleType]]:
+    """Import modules that add commands to a group of the core.
+
+    Returns the name of the extension and the module.
+    """
+    return [
+        (name, import_module(extension.subcommands[group]))
+        for name, extension in find_extensions().items()
+        if group in extension.subcommands
+    ]
 
 
 def load_object(path: str) -> Any:

@@ -6,6 +6,15 @@ from placement_sched.model.extension import Extension
 _PACKAGE = "placement_sched.extensions.what_if"
 
 EXTENSION = Extension(
+    commands={
+        f"{_PACKAGE}.cli.plan": {
+            "plan": "show the effect of changes to the cloud and the moves of instances",
+            "plan-run": "list plans that were carried out, or show a plan",
+            "rebalance": "propose moves that free capacity, empty hosts or balance the load",
+        },
+        f"{_PACKAGE}.cli.capacity": {"capacity": "count the instances of a flavor that still fit"},
+    },
+    subcommands={"host": f"{_PACKAGE}.cli.host_drain"},
     options=f"{_PACKAGE}.options:OPTIONS",
     server_options=f"{_PACKAGE}.options:SERVER_OPTIONS",
     blueprints=f"{_PACKAGE}.routes.blueprints:BLUEPRINTS",

@@ -21,7 +21,6 @@ from placement_sched.cli.output import (
     format_count,
     make_table,
     print_output,
-    print_unknown_facts,
     show_waiting,
 )
 from placement_sched.cli.scheduler import render_explanation, request_options
@@ -36,6 +35,7 @@ from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.reader import format_limit_reason
 from placement_sched.extensions.console.reports import render_capacity_report
 from placement_sched.extensions.what_if.capacity.count import CloudPart
+from placement_sched.extensions.what_if.cli.plan_output import print_unknown_facts
 from placement_sched.model.document import Json, PathStep
 
 #: Maximum number of limiting reasons per row.

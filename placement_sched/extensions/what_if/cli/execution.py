@@ -26,6 +26,7 @@ from placement_sched.cli.scheduler.scheduler_client import SchedulerApi, open_sc
 from placement_sched.clients.nova import Nova
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.errors import Conflict, Error, Invalid, NotFound, shorten
+from placement_sched.extensions.what_if.cli.plan_output import print_line
 from placement_sched.extensions.what_if.plan_runs import PlanExecution
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.document import Json
@@ -256,12 +257,6 @@ def _carry_out(
 def _print_event(move: RunMove, state: str, error: str | None) -> None:
     suffix = f": {error}" if error else ""
     print_line(f"{move.instance}  {move.source} -> {move.target}  {state}{suffix}")
-
-
-def print_line(text: str) -> None:
-    """Print a line immediately, even if stdout is a pipe."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def print_run(run: Json, console: Console) -> None:

@@ -8,16 +8,7 @@ from operator import itemgetter
 from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, WrongArguments, add_command, add_group
-from placement_sched.cli.output import (
-    PLAN_MOVE_COLUMNS,
-    Column,
-    Output,
-    build_table,
-    print_output,
-    print_plan,
-    print_unknown_facts,
-    show_waiting,
-)
+from placement_sched.cli.output import Column, Output, build_table, print_output, show_waiting
 from placement_sched.cli.scheduler import request_options
 from placement_sched.cli.scheduler.request_options import replace_json_paths
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
@@ -29,6 +20,11 @@ from placement_sched.extensions.what_if.cli.execution import (
     open_nova,
     print_run,
     resume_run,
+)
+from placement_sched.extensions.what_if.cli.plan_output import (
+    PLAN_MOVE_COLUMNS,
+    print_plan,
+    print_unknown_facts,
 )
 from placement_sched.limits import MAX_PAGE
 from placement_sched.model.document import Json, join_keys
