@@ -33,7 +33,7 @@ from placement_sched.db.migrate import get_newest_revision
 from placement_sched.db.tables import metadata, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.periodic import FAILOVER_THREAD, NOTICES_THREAD, OLD_ROWS_THREAD
+from placement_sched.operations.periodic import PeriodicTask
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler import caches
 from placement_sched.scheduler.plugins import make_full_conf
@@ -262,12 +262,17 @@ def make_app() -> Iterator[Callable[..., AdminClient]]:
 
     yield create_client
     for thread in threading.enumerate():
-        # Background threads of an application.
-        names = {"policy ratios", "capacity of flavors", CHECK_THREAD}
-        if thread.name in names | {FAILOVER_THREAD, NOTICES_THREAD, OLD_ROWS_THREAD}:
+        if thread.name in {CHECK_THREAD, *list_task_threads(PeriodicTask)}:
             thread.join(timeout=60)
     for application in applications:
         application.close()
+
+
+def list_task_threads(task: type[PeriodicTask]) -> Iterator[str]:
+    """Yield the names of the threads of a kind of periodic tasks and of its subclasses."""
+    yield task.thread_name
+    for kind in task.__subclasses__():
+        yield from list_task_threads(kind)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.app import create_app
-from placement_sched.operations.periodic import store_result
+from placement_sched.extensions.what_if.failover.task import store_result
 from tests.chaos import access_rules
 from tests.chaos.endpoints import REJECTING_VIEWS, Endpoint, list_endpoints
 from tests.chaos.http_clients import InProcessClient, send_json

@@ -16,9 +16,7 @@ from placement_sched.db.leases import Lease
 from placement_sched.db.tables import allocations, provider_changes
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ServiceFailed
-from placement_sched.extensions.what_if import store as plan_runs
 from placement_sched.model.clock import utcnow
-from placement_sched.model.plan_run import PlanRun, RunMove
 from placement_sched.operations import periodic
 from placement_sched.operations.periodic import PAUSE, OldRowDeletion, PeriodicTask, WaitingRequests
 from placement_sched.store import decisions
@@ -220,32 +218,6 @@ def test_old_rows_are_deleted_after_decisions_cannot_be_deleted(database_url):
     assert _count_rows(database, tables.decisions) == 1
     assert _count_rows(database, provider_changes) < row_count
     database.dispose()
-
-
-def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database, monotonic_time):
-    def record_run(number, state, age):
-        run = PlanRun(
-            uuid=make_uuid(number),
-            kind="plan",
-            state=state,
-            method="live",
-            parallel=1,
-            executor=make_uuid(9),
-            moves=(RunMove(instance=make_uuid(number), source="cn1", target="cn2"),),
-        )
-        moment = NOW - timedelta(seconds=age)
-        database.write(lambda connection: plan_runs.record(connection, run, moment))
-
-    for number, state in enumerate(("done", "failed", "stopped", "running")):
-        record_run(number, state, 61)
-    record_run(5, "done", 59)
-    retention = build_row_deletion(database, seconds=60)
-    monotonic_time[0] += PAUSE + 1
-    run_row_deletion(retention)
-    with database.read() as connection:
-        remaining = {run.uuid for run in plan_runs.search(connection, {})}
-    assert remaining == {make_uuid(3), make_uuid(5)}
-    assert _count_rows(database, tables.plan_moves) == 2
 
 
 def test_service_deletes_decisions_after_the_configured_retention(

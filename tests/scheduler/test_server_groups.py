@@ -9,7 +9,6 @@ from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
-from tests.extensions.what_if.capacity.placements import get_error_detail
 from tests.scheduler.server_groups import (
     COMPUTE_HEADERS,
     SELECT_PATH,
@@ -18,6 +17,7 @@ from tests.scheduler.server_groups import (
     post_request_spec,
     read_group_members,
 )
+from tests.support.placements import get_error_detail
 from tests.support.scheduling import (
     get_selected_hosts,
     make_flavor,

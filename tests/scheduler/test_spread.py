@@ -12,10 +12,10 @@ from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.spread import check_spread
 from tests.conftest import make_settings
-from tests.extensions.what_if.capacity.placements import fill_cloud, get_error_detail, read_capacity
 from tests.scheduler.concurrent_claims import ClockWithConcurrentClaim
 from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.server_groups import create_group, post_request_spec
+from tests.support.placements import get_error_detail
 from tests.support.scheduling import (
     get_selected_hosts,
     make_flavor,
@@ -404,17 +404,3 @@ def test_statement_count_of_a_spread_request_does_not_depend_on_members(sqlite_c
         body = {"request_spec": make_spec(make_uuid(90), instance_group=group), "claim": False}
         sqlite_cloud.post_json(SELECT_PATH, body)
     assert counts == {len(statements) + 1}
-
-
-def test_capacity_respects_the_topology_spread(sqlite_url, make_app):
-    app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=SPREAD_FILTERS))
-    report_hosts_in_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
-    fields = {
-        "flavor": make_flavor(
-            memory_mb=16384, extra_specs={**HARD_SPREAD, "scheduler:max_skew": "2"}
-        ),
-        "instance_group": create_soft_group(app),
-    }
-    counted = read_capacity(app, **fields)
-    assert (counted["capacity"], counted["exact"]) == (4 + 6, True)
-    assert len(fill_cloud(app, **fields)) == 10

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts, zones, flavors and instances, created through the APIs."""
 
+from typing import Any
+
 import pytest
 
 from tests.support.scheduling import make_report, make_spec, make_uuid
@@ -62,3 +64,11 @@ def report_hosts_with_instances(app, hosts, instances):
     store_flavor(app, "large", ram=3072)
     for number, host in enumerate(instances, 1):
         place_instance_on_host(app, number, host, flavor="small")
+
+
+def disable_host(app: Any, host: str) -> None:
+    services = app.get(f"/compute/v2.1/os-services?host={host}", headers=COMPUTE_HEADERS).json[
+        "services"
+    ]
+    path = f"/compute/v2.1/os-services/{services[0]['id']}"
+    app.put_json(path, {"status": "disabled"}, headers=COMPUTE_HEADERS)

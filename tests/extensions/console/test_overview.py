@@ -4,7 +4,7 @@
 import pytest
 from webtest import TestApp
 
-from placement_sched.operations.periodic import store_result
+from placement_sched.extensions.what_if.failover.task import store_result
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 
 OVERVIEW_PATH = "/console/"

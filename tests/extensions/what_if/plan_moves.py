@@ -10,11 +10,11 @@ from uuid import uuid4
 from hypothesis import strategies as st
 
 from tests.conftest import make_settings
+from tests.support.api_clouds import COMPUTE_HEADERS
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 from tests.support.versions import LATEST_HEADERS
 
-COMPUTE_HEADERS = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 FLAVORS_BY_NAME = {
     f"m{size}": make_flavor(name=f"m{size}", memory_mb=1024 * size, root_gb=1) for size in (1, 4, 9)
 }
@@ -72,14 +72,6 @@ def execute_move(app: Any, move: dict[str, str], **fields: Any) -> None:
     body = {**record, "host": move["to"], "node": move["to"], "vm_state": "active"}
     app.put_json(f"/scheduler/v1/instances/{uuid}", body)
     app.delete(f"/placement/allocations/{consumer}", headers=LATEST_HEADERS)
-
-
-def disable_host(app: Any, host: str) -> None:
-    services = app.get(f"/compute/v2.1/os-services?host={host}", headers=COMPUTE_HEADERS).json[
-        "services"
-    ]
-    path = f"/compute/v2.1/os-services/{services[0]['id']}"
-    app.put_json(path, {"status": "disabled"}, headers=COMPUTE_HEADERS)
 
 
 def read_usage_of_host(app: Any, host: str) -> dict[str, int]:

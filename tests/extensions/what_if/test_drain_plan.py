@@ -11,19 +11,18 @@ from tests.conftest import make_settings
 from tests.exploring import scale_example_count
 from tests.extensions.what_if.plan_clouds import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.extensions.what_if.plan_moves import (
-    COMPUTE_HEADERS,
     FLAVORS_BY_NAME,
-    disable_host,
     draw_small_cloud,
     execute_move,
     fill_small_cloud,
     read_host_of_instance,
     read_usage_of_host,
 )
+from tests.extensions.what_if.purged_decisions import REQUESTS_AND_TARGETS, place_without_decision
+from tests.extensions.what_if.purged_decisions import mixed_cloud as mixed_cloud  # noqa: PLC0414 - a fixture
 from tests.scheduler.server_groups import create_group
+from tests.support.api_clouds import COMPUTE_HEADERS, disable_host
 from tests.support.clouds import uuid_of
-from tests.support.purged_decisions import REQUESTS_AND_TARGETS, place_without_decision
-from tests.support.purged_decisions import mixed_cloud as mixed_cloud  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import (
     explain_request,
     make_flavor,

@@ -14,10 +14,10 @@ from tests.extensions.what_if.plan_clouds import (
     make_filled_hosts,
 )
 from tests.extensions.what_if.plan_moves import execute_move, read_usage_of_host
+from tests.extensions.what_if.purged_decisions import REQUESTS_AND_TARGETS, place_without_decision
+from tests.extensions.what_if.purged_decisions import mixed_cloud as mixed_cloud  # noqa: PLC0414 - a fixture
 from tests.scheduler.fleets import load_fleet
 from tests.support.clouds import uuid_of
-from tests.support.purged_decisions import REQUESTS_AND_TARGETS, place_without_decision
-from tests.support.purged_decisions import mixed_cloud as mixed_cloud  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import explain_request, make_uuid
 from tests.support.simulations import dump_tables
 from tests.support.versions import LATEST_HEADERS

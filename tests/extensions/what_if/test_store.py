@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store of plan runs."""
 
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from uuid import uuid4
 
 import pytest
+from sqlalchemy import func, select
 
+from placement_sched.db import tables
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotFound
 from placement_sched.extensions.what_if import store as plan_runs
 from placement_sched.model.plan_run import PLANNED, RUNNING, PlanRun, RunMove
+from placement_sched.operations.periodic import OldRowDeletion
 from tests.support.concurrency import run_before_each_statement
 from tests.support.reports import NOW
 from tests.support.scheduling import make_uuid
@@ -58,3 +62,17 @@ def test_plan_run_that_is_resumed_while_old_runs_are_deleted_stays(database, set
             remaining = {run.uuid: run.counts for run in run_query(database, plan_runs.search, {})}
             assert remaining == {uuid: {PLANNED: 1} for uuid in resumed}
     assert 0 < len(resumed) < len(uuids)
+
+
+def test_expired_runs_are_deleted_with_old_rows_unless_they_are_running(database, settings):
+    runs = [(1, "done", 61), (2, "failed", 61), (3, "stopped", 61), (4, "running", 61)]
+    for number, state, age in [*runs, (5, "done", 59)]:
+        run = replace(build_stopped_run(make_uuid(number)), state=state)
+        moment = NOW - timedelta(seconds=age)
+        database.write(partial(plan_runs.record, run=run, now=moment))
+    settings = settings.with_overrides({"scheduler.decision_retention": 60})
+    OldRowDeletion(database, settings, lambda: NOW).run_round()
+    remaining = run_query(database, plan_runs.search, {})
+    assert {run.uuid for run in remaining} == {make_uuid(4), make_uuid(5)}
+    with database.read() as connection:
+        assert connection.scalar(select(func.count()).select_from(tables.plan_moves)) == 2

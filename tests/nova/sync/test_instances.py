@@ -17,7 +17,7 @@ from placement_sched.nova.sync import instances as instance_sync
 from placement_sched.nova.sync.instances import InstanceSync
 from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import flavors, instances, server_groups
-from tests.extensions.what_if.plan_moves import COMPUTE_HEADERS
+from tests.support.api_clouds import COMPUTE_HEADERS
 from tests.support.concurrency import run_before_each_statement
 from tests.support.invariants import assert_invariants
 from tests.support.neutron import build_neutron_client, run_neutron

@@ -9,7 +9,6 @@ import pytest
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.scheduler.request_filters import NotApplied
 from placement_sched.scheduler.request_filters.owner_nova_filter import OwnerNovaFilter
-from tests.extensions.what_if.plan_moves import disable_host
 from tests.scheduler.explanations import explain_request, put_hosts
 from tests.scheduler.fake_cloud import (
     EMPTY_CLOUD,
@@ -17,6 +16,7 @@ from tests.scheduler.fake_cloud import (
     find_added_root_traits,
     run_request_filter,
 )
+from tests.support.api_clouds import disable_host
 from tests.support.scheduling import make_report, make_spec
 from tests.support.states import build_spec
 

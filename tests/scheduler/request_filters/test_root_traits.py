@@ -13,9 +13,9 @@ from placement_sched.scheduler.request_filters.root_traits import (
     TPMSecretSecurityFilter,
     VirtioSoundFilter,
 )
-from tests.extensions.what_if.plan_moves import disable_host
 from tests.scheduler.explanations import explain_request, put_hosts
 from tests.scheduler.fake_cloud import find_added_root_traits, run_request_filter
+from tests.support.api_clouds import disable_host
 from tests.support.scheduling import make_flavor, make_spec
 from tests.support.states import build_spec
 

@@ -5,19 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.hardware.numa import NUMATopology
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
-from placement_sched.model.hardware.stranding import FlavorTable
 from placement_sched.scheduler.host_state import set_candidates
 from placement_sched.scheduler.plugins import get_plugins
 from placement_sched.scheduler.weights import IncrementalWeighing, run_weighers
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.stranded_resources import StrandedResourcesWeigher
 from tests.conftest import make_settings
-from tests.extensions.what_if.capacity.placements import SELECT_PATH, read_capacity
 from tests.scheduler.weights.weighing import run_weigher, weigh_hosts
-from tests.support.api_clouds import store_flavor
+from tests.support.api_clouds import SELECT_PATH, store_flavor
 from tests.support.scheduling import FLAVOR, make_report, make_spec
 from tests.support.statements import record_statements
 from tests.support.states import build_host_state, build_settings, build_spec
@@ -205,23 +202,6 @@ def cloud(sqlite_url, make_app):
 def explain_weights_by_host(app, **fields):
     response = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec(**fields)}).json
     return {entry["host"]: entry["weights"] for entry in response["hosts"]}
-
-
-def test_stranded_amounts_equal_a_capacity_report(cloud):
-    """In a cloud with a single flavor, the report counts the amounts stranded for this flavor."""
-    for state in ("empty", "with an instance"):
-        with cloud.app.services.database.read() as connection:
-            scheduler = cloud.app.services.scheduler
-            request = scheduler.reader.read(make_spec(flavor="m2"))
-            run = scheduler.prepare_run(connection, request, DecisionSeed.draw(scheduler.random))
-        table = FlavorTable.from_flavors(run.filtered_request.spec.cloud_flavors, {})
-        rows = table.compute_stranded(table.read(run.hosts))[1].tolist()
-        amounts = {state.host: row[:3] for state, row in zip(run.hosts, rows, strict=True)}
-        result = read_capacity(cloud, query={"per": "host"}, flavor="m2")
-        for part in result["per"]:
-            stranded = [part["stranded"].get(name, 0) for name in RESOURCE_CLASSES]
-            assert amounts[part["name"]] == stranded, state
-        cloud.post_json(SELECT_PATH, {"request_spec": make_spec(flavor="m2")})
 
 
 def test_request_sends_one_sql_statement_for_unchanged_flavors(cloud, make_app, sqlite_url):

@@ -21,13 +21,14 @@ from tests.extensions.what_if.capacity.placements import (
     GPU_ALIAS,
     GPU_POOL,
     build_limit,
-    fill_cloud,
     read_capacity,
 )
+from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.providers import PROVIDERS_PATH, add_provider, add_sharing_provider
 from tests.scheduler.server_groups import create_group
 from tests.support.api_clouds import make_zone
 from tests.support.clouds import uuid_of
+from tests.support.placements import fill_cloud
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.versions import LATEST_HEADERS
 
@@ -348,3 +349,19 @@ def test_capacity_counts_each_provider_of_a_tree(sqlite_app):
     assert (result["capacity"], result["exact"]) == (2 + 4 + 1 + 2, True)
     assert result["limited_by"] == [build_limit("CUSTOM_CELL", 2)]
     assert len(fill_cloud(sqlite_app, **request)) == 9
+
+
+def test_capacity_respects_the_topology_spread(sqlite_url, make_app):
+    options = {"filter_scheduler__enabled_filters": ["ComputeFilter", "TopologySpreadFilter"]}
+    app = make_app(make_settings(sqlite_url, **options))
+    app.post_json(NODES_PATH, [make_report(f"cn{number}") for number in (1, 2, 3, 4)])
+    put_aggregate(app, 1, {"rack": "r1"}, "cn1", "cn2", "cn3")
+    put_aggregate(app, 2, {"rack": "r2"}, "cn4")
+    spread = {"scheduler:spread_by": "rack", "scheduler:max_skew": "2"}
+    fields = {
+        "flavor": make_flavor(memory_mb=16384, extra_specs=spread),
+        "instance_group": create_group(app, policy="soft-anti-affinity"),
+    }
+    counted = read_capacity(app, **fields)
+    assert (counted["capacity"], counted["exact"]) == (4 + 6, True)
+    assert len(fill_cloud(app, **fields)) == 10

@@ -7,19 +7,21 @@ import pytest
 
 from placement_sched.extensions.what_if.capacity import report as report_module
 from placement_sched.extensions.what_if.capacity.count import Deadline, count_capacity
+from placement_sched.model.decision import DecisionSeed
+from placement_sched.model.hardware.stranding import FlavorTable
 from tests.conftest import make_settings
 from tests.extensions.what_if.capacity.placements import (
     GPU_ALIAS,
     GPU_POOL,
     build_limit,
-    fill_cloud,
     read_capacity,
 )
 from tests.scheduler.providers import add_provider, set_inventory_totals
 from tests.scheduler.server_groups import create_group
-from tests.support.api_clouds import NODES_PATH, store_flavor
+from tests.support.api_clouds import NODES_PATH, SELECT_PATH, store_flavor
 from tests.support.api_clouds import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.clouds import uuid_of
+from tests.support.placements import fill_cloud
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.statements import record_statements
 
@@ -366,3 +368,29 @@ def test_flavors_of_a_capacity_query_share_its_time_budget(sqlite_url, make_app,
         assert entry["inexact_because"] == [
             "the count ended after [scheduler] capacity_budget (4 s): the number is a minimum"
         ]
+
+
+def test_stranded_amounts_of_a_capacity_report_equal_those_of_the_weigher(sqlite_url, make_app):
+    """In a cloud with a single flavor, the report counts the amounts stranded for this flavor."""
+    weight = {"filter_scheduler__stranded_resources_weight_multiplier": 10.0}
+    cloud = make_app(make_settings(sqlite_url, **weight))
+    hosts = [
+        make_report("cn1", vcpus=16, memory_mb=4500),
+        make_report("cn2", vcpus=4, memory_mb=65536),
+        make_report("cn3", vcpus=8, memory_mb=20000, local_gb=77),
+    ]
+    cloud.post_json(NODES_PATH, hosts)
+    store_flavor(cloud, "m2", vcpus=3, ram=2048, disk=10)
+    for state in ("empty", "with an instance"):
+        with cloud.app.services.database.read() as connection:
+            scheduler = cloud.app.services.scheduler
+            request = scheduler.reader.read(make_spec(flavor="m2"))
+            run = scheduler.prepare_run(connection, request, DecisionSeed.draw(scheduler.random))
+        table = FlavorTable.from_flavors(run.filtered_request.spec.cloud_flavors, {})
+        rows = table.compute_stranded(table.read(run.hosts))[1].tolist()
+        amounts = {state.host: row[:3] for state, row in zip(run.hosts, rows, strict=True)}
+        result = read_capacity(cloud, query={"per": "host"}, flavor="m2")
+        for part in result["per"]:
+            stranded = [part["stranded"].get(name, 0) for name in ("VCPU", "MEMORY_MB", "DISK_GB")]
+            assert amounts[part["name"]] == stranded, state
+        cloud.post_json(SELECT_PATH, {"request_spec": make_spec(flavor="m2")})

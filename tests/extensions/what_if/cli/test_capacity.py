@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.cli.conftest import copy_filled_database
-from tests.extensions.what_if.plan_moves import COMPUTE_HEADERS
+from tests.support.api_clouds import COMPUTE_HEADERS
 from tests.support.scheduling import make_report
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.cli.conftest import copy_filled_database
-from tests.extensions.what_if.plan_moves import COMPUTE_HEADERS
+from tests.support.api_clouds import COMPUTE_HEADERS
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,9 @@ import pytest
 from placement_sched.errors import Unavailable
 from placement_sched.extensions.what_if.failover import report as report_module
 from tests.extensions.what_if.failover.queries import compute_failover
-from tests.extensions.what_if.plan_moves import disable_host, fill_small_cloud
+from tests.extensions.what_if.plan_moves import fill_small_cloud
+from tests.extensions.what_if.purged_decisions import REQUESTS_AND_TARGETS, place_without_decision
+from tests.extensions.what_if.purged_decisions import mixed_cloud as mixed_cloud  # noqa: PLC0414 - a fixture
 from tests.scheduler.fleets import load_fleet
 from tests.scheduler.server_groups import create_group
 from tests.support.api_clouds import (
@@ -15,13 +17,12 @@ from tests.support.api_clouds import (
     FLAVORS_PATH,
     NODES_PATH,
     create_aggregate_with_metadata,
+    disable_host,
     make_zone,
     place_instance_on_host,
     report_hosts_with_instances,
     store_flavor,
 )
-from tests.support.purged_decisions import REQUESTS_AND_TARGETS, place_without_decision
-from tests.support.purged_decisions import mixed_cloud as mixed_cloud  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import make_flavor, make_report, make_uuid
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invalid capacity requests are rejected with the path of the error."""
 
-from tests.extensions.what_if.capacity.placements import get_error_detail
 from tests.support.api_clouds import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.api_clouds import store_flavor
+from tests.support.placements import get_error_detail
 
 
 def test_invalid_capacity_request_is_rejected_with_the_path_of_the_error(cloud):

@@ -5,8 +5,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from placement_sched.errors import Unavailable
-from placement_sched.operations.gauges import FailoverGauges
-from placement_sched.operations.periodic import FAILOVER_THREAD, FailoverTask, store_result
+from placement_sched.extensions.what_if.failover.task import (
+    FAILOVER_THREAD,
+    FailoverTask,
+    store_result,
+)
+from placement_sched.extensions.what_if.gauges import FailoverGauges
 from tests.conftest import make_settings
 from tests.support.api_clouds import report_hosts_with_instances
 from tests.support.concurrency import join_threads

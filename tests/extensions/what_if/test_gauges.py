@@ -7,13 +7,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from placement_sched.errors import Unavailable
-from placement_sched.model.figures import OTHER, CapacityFigures, FlavorCapacity, Reliability
-from placement_sched.operations.gauges import (
-    MAX_AGE,
-    MAX_METRIC_FLAVORS,
-    THREAD_NAME,
-    CapacityGauges,
+from placement_sched.extensions.what_if.capacity.figures import (
+    CapacityFigures,
+    FlavorCapacity,
+    Reliability,
 )
+from placement_sched.extensions.what_if.gauges import THREAD_NAME, CapacityGauges
+from placement_sched.limits import MAX_METRIC_FLAVORS
+from placement_sched.model.figures import OTHER
+from placement_sched.operations.gauges import MAX_AGE
 from tests.conftest import make_settings
 from tests.support.api_clouds import (
     COMPUTE_HEADERS,
@@ -132,7 +134,7 @@ class CapacityStub:
 def gauge_clock(monkeypatch):
     """Replace the time of the gauges. The first item of the list is the time."""
     clock = [1_000_000.0]
-    monkeypatch.setattr("placement_sched.operations.gauges.time.time", lambda: clock[0])
+    monkeypatch.setattr("placement_sched.extensions.what_if.gauges.time.time", lambda: clock[0])
     return clock
 
 
