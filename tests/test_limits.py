@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of requests: the largest accepted value, and the smallest rejected value."""
 
-import json
-
 import pytest
 
 from placement_sched.api.placement import query_params
-from placement_sched.extensions.what_if.capacity import report as report_module
 from placement_sched.limits import MAX_JSON_DEPTH, MAX_JSON_VALUES
 from placement_sched.scheduler.request_filters import map_az_to_placement_aggregate as by_zone
 from tests.support.clouds import uuid_of
@@ -123,14 +120,12 @@ def test_explanation_has_at_most_10000_hosts(cloud_app):
     assert "at most 10000 items (at $.hosts)" in text
 
 
-@pytest.mark.parametrize(
-    ("route", "body"),
-    [("explain", {"request_spec": make_spec()}), ("capacity", {"request_spec": make_spec()})],
-)
-def test_overridden_option_has_at_most_1000_entries(cloud_app, route, body):
-    option = "filter_scheduler.isolated_hosts"
-    assert post_body(cloud_app, route, {**body, "overrides": {option: build_names(1000)}})[0] == 200
-    status, text = post_body(cloud_app, route, {**body, "overrides": {option: build_names(1001)}})
+def test_overridden_option_has_at_most_1000_entries(cloud_app):
+    option, body = "filter_scheduler.isolated_hosts", {"request_spec": make_spec()}
+    overrides = {option: build_names(1000)}
+    assert post_body(cloud_app, "explain", {**body, "overrides": overrides})[0] == 200
+    overrides[option].append("more")
+    status, text = post_body(cloud_app, "explain", {**body, "overrides": overrides})
     assert status == 400
     assert f"at most 1000 items (at $.overrides['{option}'])" in text
 
@@ -148,28 +143,6 @@ def test_overridden_option_with_too_long_a_text_is_400(cloud_app, length, entry)
     status, text = explain_with_overridden_text("x" * (length + 1))
     assert status == 400
     assert "$.overrides" in text
-
-
-def test_capacity_request_has_at_most_30_flavors(cloud_app):
-    body = {"request_spec": {}, "flavors": [make_flavor(name=f"f{n}") for n in range(30)]}
-    assert post_body(cloud_app, "capacity", body)[0] == 200
-    body["flavors"].append(make_flavor(name="more"))
-    status, text = post_body(cloud_app, "capacity", body)
-    assert status == 400
-    assert "is too long: at most 30 items (at $.flavors)" in text
-
-
-def test_plan_has_at_most_30_flavors(cloud_app):
-    # No flavor is stored, so a list within the limit is rejected for that reason.
-    assert (
-        "'f0'"
-        in post_body(cloud_app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(30)]})[1]
-    )
-    status, text = post_body(
-        cloud_app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(31)]}
-    )
-    assert status == 400
-    assert "is too long: at most 30 items (at $.flavors)" in text
 
 
 def test_request_has_at_most_2000_compute_node_reports(cloud_app):
@@ -205,21 +178,6 @@ def test_body_with_too_many_values_is_rejected_with_the_limit(cloud_app):
     assert f"at most {MAX_JSON_VALUES}" not in send_list_of_values(MAX_JSON_VALUES, 400)
     words = f"has {MAX_JSON_VALUES + 1} values, but at most {MAX_JSON_VALUES} are allowed."
     assert words in send_list_of_values(MAX_JSON_VALUES + 1, 413)
-
-
-def test_capacity_of_equal_flavors_in_a_request_is_computed_once(cloud_app, monkeypatch):
-    counted = []
-    count = report_module.count_capacity
-    monkeypatch.setattr(
-        report_module, "count_capacity", lambda *a, **k: counted.append(1) or count(*a, **k)
-    )
-    same = [make_flavor(name="same")] * 3 + [make_flavor(name="other")]
-    capacities = json.loads(
-        post_body(cloud_app, "capacity", {"request_spec": {}, "flavors": same})[1]
-    )["flavors"]
-    assert [each["flavor"] for each in capacities] == ["same", "same", "same", "other"]
-    assert capacities[0] == capacities[1] == capacities[2]
-    assert len(counted) == 2
 
 
 @pytest.mark.parametrize(("number", "compared"), [(1, 1), (10, 10), (11, 10), (40, 10)])

@@ -60,10 +60,3 @@ def test_port_resources_come_from_the_allocations(adopted_cloud, database):
         "required_traits": PHYSNET_TRAITS,
     }
     assert requests.keys() == {make_uuid(1)}
-
-
-def test_plan_keeps_bandwidth_and_physical_network_of_an_adopted_instance(adopted_cloud):
-    body = {"changes": [{"drain": ["cn1"]}]}
-    response = adopted_cloud.post_json("/scheduler/v1/plan", body).json
-    assert [move["to"] for move in response["moves"]] == ["cn4"]
-    assert response["unknown"].keys() == {"availability_zone", "scheduler_hints", "is_bfv"}

@@ -3,7 +3,6 @@
 
 import pytest
 
-from placement_sched.limits import MAX_EXPENSIVE_QUERIES
 from tests.scheduler.providers import add_provider
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import (
@@ -13,7 +12,12 @@ from tests.support.scheduling import (
     make_uuid,
     select_hosts,
 )
-from tests.support.simulations import COMPUTE_HEADERS, post_aggregate_action, report_hosts
+from tests.support.simulations import (
+    COMPUTE_HEADERS,
+    check_query_slots,
+    post_aggregate_action,
+    report_hosts,
+)
 from tests.support.simulations import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.statements import record_statements
 from tests.support.states import read_settings_text
@@ -234,27 +238,6 @@ def test_statement_count_does_not_depend_on_the_number_of_simulated_hosts(shared
     assert numbers[0] == numbers[1]
 
 
-WHOLE_CLOUD_QUERIES = {
-    "capacity": ("/scheduler/v1/capacity", {"request_spec": make_spec()}),
-    "changes": (
-        "/scheduler/v1/explain",
-        {"request_spec": make_spec(), "changes": [{"drain": ["cn1"]}]},
-    ),
-    "plan": ("/scheduler/v1/plan", {"changes": [{"drain": ["cn1"]}]}),
-    "rebalance": ("/scheduler/v1/rebalance", {"goal": "pack"}),
-}
-
-
-@pytest.mark.parametrize("kind", WHOLE_CLOUD_QUERIES)
-def test_number_of_concurrent_whole_cloud_queries_is_limited(cloud, kind):
-    path, body = WHOLE_CLOUD_QUERIES[kind]
-    slots = cloud.app.services.scheduler.query_slots
-    for _ in range(MAX_EXPENSIVE_QUERIES):
-        assert slots.acquire(blocking=False)
-    response = cloud.post_json(path, body, status=503)
-    assert response.headers["Retry-After"] == "1"
-    assert "queries about the whole cloud" in response.json["errors"][0]["detail"]
-    assert list_passing_hosts(explain_request(cloud, make_spec())) == ["cn2", "cn1", "cn3"]
-    slots.release()
-    for _ in range(2):  # each releases its slot
-        cloud.post_json(path, body, status=200)
+def test_number_of_concurrent_simulations_is_limited(cloud):
+    body = {"request_spec": make_spec(), "changes": [{"drain": ["cn1"]}]}
+    check_query_slots(cloud, "/scheduler/v1/explain", body)

@@ -5,7 +5,8 @@ import pytest
 from sqlalchemy import select as query
 
 from placement_sched.db.tables import metadata
-from tests.support.scheduling import make_report
+from placement_sched.limits import MAX_EXPENSIVE_QUERIES
+from tests.support.scheduling import explain_request, make_report, make_spec
 
 COMPUTE_HEADERS = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 CHANGES_OF_EVERY_KIND = [
@@ -51,3 +52,18 @@ def dump_tables(app):
             table.name: sorted(map(repr, connection.execute(query(table)).all()))
             for table in metadata.sorted_tables
         }
+
+
+def check_query_slots(cloud, path, body):
+    """Check that a query about the whole cloud waits for no other, and releases its slot."""
+    slots = cloud.app.services.scheduler.query_slots
+    for _ in range(MAX_EXPENSIVE_QUERIES):
+        assert slots.acquire(blocking=False)
+    response = cloud.post_json(path, body, status=503)
+    assert response.headers["Retry-After"] == "1"
+    assert "queries about the whole cloud" in response.json["errors"][0]["detail"]
+    hosts = [host["host"] for host in explain_request(cloud, make_spec())["hosts"]]
+    assert hosts == ["cn2", "cn1", "cn3"]
+    slots.release()
+    for _ in range(2):  # each releases its slot
+        cloud.post_json(path, body, status=200)

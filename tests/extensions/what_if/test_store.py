@@ -35,6 +35,13 @@ def build_stopped_run(uuid: str) -> PlanRun:
     )
 
 
+def record_stopped_run(database: Database, number: int, age: float, **values: str) -> None:
+    """Record a run that last changed ``age`` seconds ago."""
+    run = replace(build_stopped_run(make_uuid(number)), **values)
+    moment = NOW - timedelta(seconds=age)
+    database.write(partial(plan_runs.record, run=run, now=moment))
+
+
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_plan_run_that_is_resumed_while_old_runs_are_deleted_stays(database, settings):
     uuids, resumed = [], []
@@ -67,9 +74,7 @@ def test_plan_run_that_is_resumed_while_old_runs_are_deleted_stays(database, set
 def test_expired_runs_are_deleted_with_old_rows_unless_they_are_running(database, settings):
     runs = [(1, "done", 61), (2, "failed", 61), (3, "stopped", 61), (4, "running", 61)]
     for number, state, age in [*runs, (5, "done", 59)]:
-        run = replace(build_stopped_run(make_uuid(number)), state=state)
-        moment = NOW - timedelta(seconds=age)
-        database.write(partial(plan_runs.record, run=run, now=moment))
+        record_stopped_run(database, number, age, state=state)
     settings = settings.with_overrides({"scheduler.decision_retention": 60})
     OldRowDeletion(database, settings, lambda: NOW).run_round()
     remaining = run_query(database, plan_runs.search, {})
