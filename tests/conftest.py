@@ -269,7 +269,7 @@ def make_app() -> Iterator[Callable[..., AdminClient]]:
 
 
 def list_task_threads(task: type[PeriodicTask]) -> Iterator[str]:
-    """Yield the names of the threads of a kind of periodic tasks and of its subclasses."""
+    """Yield thread names of a periodic task and of its subclasses."""
     yield task.thread_name
     for kind in task.__subclasses__():
         yield from list_task_threads(kind)

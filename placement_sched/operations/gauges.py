@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prometheus gauges of the cloud, whose figures the workers share in a file."""
+"""Prometheus gauges of the cloud, shared by workers in a file."""
 
 import os
 import time

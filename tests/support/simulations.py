@@ -55,7 +55,7 @@ def dump_tables(app):
 
 
 def check_query_slots(cloud, path, body):
-    """Check that a query about the whole cloud waits for no other, and releases its slot."""
+    """Check that a whole-cloud query is limited and releases its slot."""
     slots = cloud.app.services.scheduler.query_slots
     for _ in range(MAX_EXPENSIVE_QUERIES):
         assert slots.acquire(blocking=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of scheduling and of scheduling policies, which a request may name."""
+"""Routes of scheduling and of scheduling policies."""
 
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import request_schema, responses

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prometheus gauges of the capacity for chosen flavors and of failover capacity.
+"""Prometheus gauges of capacity for flavors and failover capacity.
 
 If the cached figures are a minute old, a scrape starts a thread that counts the capacity. No scrape
 waits for the thread, and each scrape shows the age of the figures. The workers share the figures in

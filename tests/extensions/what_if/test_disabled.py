@@ -26,7 +26,7 @@ DISABLED = {
 
 @pytest.fixture
 def app(sqlite_settings):
-    """An application whose answers are not compared with the document of all routes."""
+    """An application without a check of its answers by the full document."""
     with closing(create_app(sqlite_settings.with_overrides(DISABLED))) as application:
         yield AdminClient(application)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations of the extension in the OpenAPI document of the scheduler API."""
+"""Operations of the extension in the OpenAPI document."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def client(sqlite_app):
 def test_client_made_from_the_openapi_document_calls_every_operation_of_the_extension(
     client, sqlite_app
 ):
-    """The client compares bodies and responses with the schemas of the document."""
+    """The client compares bodies and responses with the document."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
     instance = {"host": "cn1", "node": "cn1", "flavor": make_flavor()}
     sqlite_app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", instance)
