@@ -7,30 +7,23 @@ import pytest
 import yaml
 
 from placement_sched.api.metrics import Metrics
-from placement_sched.app import APIS
-from placement_sched.model.figures import CapacityFigures, CloudFigures, FailoverResult
+from placement_sched.model.figures import CloudFigures
 from placement_sched.nova.monitoring import WaitingRequests
-from placement_sched.operations import gauges as capacity_gauges
 from placement_sched.operations.gauges import CloudGauges
 from tests.deploy import DEPLOY_FOLDER, find_program, run_program
 from tests.deploy.monitoring import (
+    ALERT_AND_DASHBOARD_QUERIES,
     ALERT_RULES,
+    CORE_QUERIES,
     GRAFANA_DASHBOARD,
+    METRIC_WITH_LABELS,
     PROMETHEUS_FOLDER,
-    read_dashboard_queries,
+    check_query,
 )
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-METRICS_REFERENCE = (ROOT / "api-ref/source/metrics.rst").read_text()
-ROUTE_PATHS = {route.path for api in APIS for route in api.routes}
-#: A failover result without hosts.
-EMPTY_FAILOVER_RESULT = {"computed_at": "2026-01-01T00:00:00", "remaining": []}
-EMPTY_FAILOVER_RESULT |= {"covered": 0, "uncovered": 0, "undetermined": 0}
-#: Labels that Prometheus or the format of histograms adds.
-PROMETHEUS_LABELS = {"job", "instance", "le"}
-_METRIC_SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 #: Metrics of the database or the cloud, which are the same on every server.
 CLOUD_METRICS = (
     *("placement_sched_hosts", "placement_sched_resources_", "placement_sched_scheduler_capacity"),
@@ -38,13 +31,6 @@ CLOUD_METRICS = (
     "placement_sched_scheduler_failover",
 )
 _MAX_OR_MIN_PATTERN = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
-_METRIC_WITH_LABELS = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
-
-
-ALERT_AND_DASHBOARD_QUERIES = [
-    *((rule["alert"], rule["expr"], str(rule["annotations"])) for rule in ALERT_RULES),
-    *read_dashboard_queries(),
-]
 
 
 @pytest.fixture(scope="module")
@@ -53,54 +39,19 @@ def labels_by_metric() -> dict[str, set[str]]:
     registered = Metrics()._registry._collector_to_names
     labels = {f"{metric._name}": set(metric._labelnames) for metric in registered}
     cloud = CloudGauges(lambda: CloudFigures({}, {}, {}), None).collect()
-    capacity = capacity_gauges._build_gauges(CapacityFigures(0.0, {}), ())
-    failover = capacity_gauges.build_failover_gauges(
-        FailoverResult.from_report(EMPTY_FAILOVER_RESULT), 0.0
-    )
     waiting = WaitingRequests(lambda: 0).collect()
-    gauges = (*cloud, *capacity, *failover, *waiting)
+    gauges = (*cloud, *waiting)
     labels |= {gauge.name: set(gauge._labelnames) for gauge in gauges}
     return labels
 
 
-def find_base_metric_name(name: str, labels_by_metric: dict[str, set[str]]) -> str:
-    if name in labels_by_metric:
-        return name
-    bases = (name.removesuffix(suffix) for suffix in _METRIC_SUFFIXES)
-    return next((base for base in bases if base in labels_by_metric), name)
-
-
 @pytest.mark.parametrize(
-    ("title", "expression", "legend"),
-    ALERT_AND_DASHBOARD_QUERIES,
-    ids=[query[0] for query in ALERT_AND_DASHBOARD_QUERIES],
+    ("title", "expression", "legend"), CORE_QUERIES, ids=[query[0] for query in CORE_QUERIES]
 )
 def test_dashboard_query_uses_existing_metrics_labels_and_routes(
     labels_by_metric, title, expression, legend
 ):
-    names = {
-        find_base_metric_name(name, labels_by_metric)
-        for name, _ in _METRIC_WITH_LABELS.findall(expression)
-    }
-    assert names <= set(labels_by_metric)
-    for name, selector in _METRIC_WITH_LABELS.findall(expression):
-        labels = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selector))
-        assert (
-            labels
-            <= labels_by_metric[find_base_metric_name(name, labels_by_metric)] | PROMETHEUS_LABELS
-        ), name
-    all_labels = set.union(PROMETHEUS_LABELS, *(labels_by_metric[name] for name in names))
-    grouped = re.findall(r"(?:by|without|on|group_left)\s*\(([^)]*)\)", expression)
-    assert set(re.findall(r"\w+", " ".join(grouped))) <= all_labels
-    assert set(re.findall(r"\{\{\s*\$labels\.(\w+)|\{\{(\w+)\}\}", legend)) <= {
-        *((label, "") for label in all_labels),
-        *(("", label) for label in all_labels),
-    }
-    for name, _, values in re.findall(r'(\w+)(=~|!=|=)"([^"]*)"', expression):
-        if name in {"state", "outcome", "answered_by", "kind", "stage"}:
-            assert all(f"``{value}``" in METRICS_REFERENCE for value in values.split("|"))
-    for route in re.findall(r'route=~?"([^"]*)"', expression):
-        assert set(route.split("|")) <= ROUTE_PATHS
+    check_query(labels_by_metric, expression, legend)
 
 
 METRICS_PAGE = (ROOT / "doc/source/metrics.rst").read_text()
@@ -109,7 +60,7 @@ METRICS_PAGE = (ROOT / "doc/source/metrics.rst").read_text()
 def test_cloud_wide_metrics_are_not_summed_over_servers():
     """All servers of a database report the same hosts. A sum would count each host twice."""
     for expression in [*(query[1] for query in ALERT_AND_DASHBOARD_QUERIES), METRICS_PAGE]:
-        for metric in _METRIC_WITH_LABELS.finditer(expression):
+        for metric in METRIC_WITH_LABELS.finditer(expression):
             if metric[1].startswith(CLOUD_METRICS):
                 before = expression[: metric.start()]
                 assert _MAX_OR_MIN_PATTERN.search(before), before[-40:]

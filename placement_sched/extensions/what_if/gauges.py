@@ -91,7 +91,7 @@ class CapacityGauges(PeriodicTask):
             figures = self._figures
             self()
             if figures is not None:
-                yield from _build_capacity_gauges(figures, names)
+                yield from build_capacity_gauges(figures, names)
 
     def is_due(self) -> bool:
         """Return whether the figures are too old or lack a configured flavor."""
@@ -137,9 +137,10 @@ def _is_young(since: float, now: float) -> bool:
     return 0 <= now - since < MAX_AGE
 
 
-def _build_capacity_gauges(
+def build_capacity_gauges(
     figures: CapacityFigures, names: Sequence[str]
 ) -> Iterator[GaugeMetricFamily]:
+    """Yield the gauges of the capacity for named flavors."""
     listed = {name: figures.flavors[name] for name in names if name in figures.flavors}
     counted = {
         name: entry
