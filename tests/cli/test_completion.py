@@ -124,7 +124,7 @@ def test_completed_names_are_read_from_the_server_of_the_url_option(server_url):
     server = f"--url {server_url} --token admin"
     for kind, words, names in (
         ("flavors", f"explain {server} m1.", ["m1.large", "m1.small"]),
-        ("flavors", f"capacity {server} --flavor ", ["g1", "m1.large", "m1.small"]),
+        ("flavors", f"explain {server} --flavor ", ["g1", "m1.large", "m1.small"]),
         ("hosts", f"host show {server} cn", ["cn1", "cn2"]),
         ("hosts", f"explain m1.small {server} --host gp", ["gpu1"]),
         ("hosts", f"host show {server} x", []),
@@ -135,7 +135,7 @@ def test_completed_names_are_read_from_the_server_of_the_url_option(server_url):
 #: Words of a line, and the kind and the names that complete it.
 COMPLETED_COMMAND_LINES = [
     (("explain", "--url", "http://127.0.0.1:1", "m1."), "flavors", FLAVOR_NAMES),
-    (("capacity", "--flavor", ""), "flavors", FLAVOR_NAMES),
+    (("explain", "--flavor", ""), "flavors", FLAVOR_NAMES),
     (("host", "show", "cn"), "hosts", HOST_NAMES),
     (("explain", "m1.small", "--host", "cn"), "hosts", HOST_NAMES),
 ]

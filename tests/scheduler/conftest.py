@@ -52,9 +52,7 @@ def make_new_app(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., 
     def build_app(**values: Any) -> TestApp:
         path = tmp_path / f"{uuid4()}.db"
         shutil.copy(sqlite_template, path)
-        # Without a budget, the count does not depend on the speed of the machine.
-        options = {"scheduler__capacity_budget": 0, **values}
-        return make_app(make_settings(f"sqlite:///{path}", **options))
+        return make_app(make_settings(f"sqlite:///{path}", **values))
 
     return build_app
 

@@ -58,50 +58,18 @@ INVALID_CHANGES_FILES = [
 
 
 @pytest.mark.parametrize(("text", "words"), INVALID_CHANGES_FILES)
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("plan", "f"),
-        pytest.param((*EXPLAIN_COMMAND, "--changes", "f"), marks=pytest.mark.exhaustive),
-    ],
-    ids=["plan", "explain"],
-)
-def test_error_in_a_file_of_changes_is_reported_with_the_line(
-    get_error, tmp_path, command, text, words
-):
+def test_error_in_a_file_of_changes_is_reported_with_the_line(get_error, tmp_path, text, words):
     (tmp_path / "f").write_text(text)
-    assert get_error(*command) == words
-
-
-@pytest.mark.parametrize(
-    ("flavors", "words"),
-    [
-        ("flavors: m1", "f:2: flavors: 'm1' is not a list"),
-        ("flavors:\n- 5", "f:3: flavors: 5 is not a string"),
-    ],
-)
-def test_invalid_flavor_of_a_plan_is_reported_with_the_line(get_error, tmp_path, flavors, words):
-    (tmp_path / "f").write_text(f"changes: [drain: [cn1]]\n{flavors}")
-    assert get_error("plan", "f") == words
+    assert get_error(*EXPLAIN_COMMAND, "--changes", "f") == words
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (
-            ("plan", "--change", '{"add": {"like":"a", "count":0}}'),
-            '--change {"add": {"like":"a", "count":0}}: add.count: 0 is less than the minimum of 1',
-        ),
-        (
             (*EXPLAIN_COMMAND, "--change", "inventory=cn1:VCPU=-1"),
             "--change inventory=cn1:VCPU=-1: -1 is less than the minimum of 0",
         ),
-        (("plan", "--change", "drain=cn1", "--flavor", ""), "--flavor: '' should be non-empty"),
-        (
-            ("rebalance", "--goal", "pack", "--moves", "0"),
-            "--moves: 0 is less than the minimum of 1",
-        ),
-        (("rebalance", "m1"), "FLAVOR: There is no stored flavor 'm1'. There are none"),
         (("decision", "list", "--instance", "x"), "--instance: 'x' is not a uuid"),
         (("decision", "show", "--instance", "x"), "--instance: 'x' is not a uuid"),
         (
@@ -121,7 +89,7 @@ def test_invalid_value_of_a_request_option_is_reported(get_error, arguments, wor
 def test_json_path_in_a_server_error_becomes_file_and_line(get_error, sqlite_app, tmp_path):
     (tmp_path / "f").write_text("- drain: [cn1]\n- drain: [cn2]")
     with serve_application(sqlite_app.app) as url:
-        line = get_error("plan", "f", "--url", url, "--token", "admin")
+        line = get_error(*EXPLAIN_COMMAND, "--changes", "f", "--url", url, "--token", "admin")
     assert line.startswith("f:2: drain: there is no host 'cn2'. Did you mean 'cn1'? (400, req-")
 
 

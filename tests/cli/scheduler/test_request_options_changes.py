@@ -99,7 +99,7 @@ def test_invalid_file_of_simulated_changes_is_reported_in_one_line(run_cli, tmp_
     ("command", "text", "words"),
     [
         ("explain", "[" * 20_000 + "]" * 20_000, "not JSON: "),
-        ("capacity", '{"a":' * 101 + "1" + "}" * 101, "nested more than 100 deep"),
+        ("explain", '{"a":' * 101 + "1" + "}" * 101, "nested more than 100 deep"),
         (
             "select",
             '{"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {"\\ud800": "a"}}}',

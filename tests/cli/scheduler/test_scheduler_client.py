@@ -107,7 +107,6 @@ NON_UTF8_COMMANDS = [
     (["explain", *SIZE_OPTIONS, "--policy", NON_UTF8_ARGUMENT], "--policy: "),
     (["select", *SIZE_OPTIONS, "--property", f"a={NON_UTF8_ARGUMENT}"], "--property a: "),
     (["select", *SIZE_OPTIONS, "--property", f"{NON_UTF8_ARGUMENT}=a"], "--property: "),
-    (["plan", "--change", f"drain={NON_UTF8_ARGUMENT}"], "--change drain=\\udcff: "),
     (["decision", "list", "--host", NON_UTF8_ARGUMENT], ""),
 ]
 

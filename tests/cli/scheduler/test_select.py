@@ -410,7 +410,7 @@ def test_explain_html_option_writes_the_report_and_no_other_file(run_cli, tmp_pa
 )
 @pytest.mark.parametrize(
     "command",
-    [("explain", "--vcpus", "1"), ("capacity", "--vcpus", "1"), ("decision", "show", "KEPT")],
+    [("explain", "--vcpus", "1"), ("decision", "show", "KEPT")],
     ids=lambda words: words[0],
 )
 def test_unwritable_html_report_creates_no_file(run_cli, tmp_path, command, file, message):
