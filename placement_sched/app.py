@@ -3,15 +3,13 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
-from contextvars import copy_context
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from random import Random, SystemRandom
 from typing import TypeVar
 
 from oslo_middleware.cors import CORS
 from oslo_middleware.http_proxy_to_wsgi import HTTPProxyToWSGI
-from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from placement_sched.api import auth
 from placement_sched.api.application import Application
@@ -36,8 +34,6 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.extensions.console import routes as console
 from placement_sched.extensions.console.page import add_security_headers
-from placement_sched.extensions.nova_plugins.plugin_check import Finding, check_enabled
-from placement_sched.extensions.nova_plugins.report_client import set_placement
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.extension import load_hooks
 from placement_sched.model.figures import CloudFigures
@@ -123,7 +119,7 @@ def make_services(
     for build_gauges in load_hooks("gauges", disabled):
         for collector in build_gauges(scheduler, outside):
             metrics.show(collector)
-    services = Services(
+    return Services(
         settings=settings,
         database=database,
         policy=Policy(settings, RULES),
@@ -134,40 +130,6 @@ def make_services(
         ready=preparation,
         run_periodic_tasks=preparation.run_refresh,
     )
-    provide_placement(scheduler)
-    return services
-
-
-def provide_placement(scheduler: Scheduler) -> None:
-    """Let plugins of nova read the Placement API of a scheduler's database."""
-    if not scheduler.settings.filter_scheduler.nova_shim:
-        return
-
-    @cache
-    def make_placement_app() -> Application:
-        settings = scheduler.settings.with_overrides({"api.auth_strategy": "noauth2"})
-        services = Services(
-            settings=settings,
-            database=scheduler.database,
-            policy=Policy(settings, RULES),
-            metrics=Metrics(),
-            clock=scheduler.clock,
-            random=Random(),  # noqa: S311 - draws samples, no secrets
-            scheduler=scheduler,
-            ready=lambda: None,  # the scheduler has prepared the database
-            run_periodic_tasks=lambda: None,
-        )
-        return create_placement_app(services)
-
-    def get(path: str, microversion: str) -> tuple[int, bytes]:
-        version = f"placement {microversion}"
-        headers = [("X-Auth-Token", "admin"), ("OpenStack-API-Version", version)]
-        builder = EnvironBuilder(path=path, headers=headers)
-        body, status, _headers = run_wsgi_app(make_placement_app(), builder.get_environ())
-        return int(status.split()[0]), b"".join(body)
-
-    # In a separate context, because the statistics belong to the request that is scheduled.
-    set_placement(lambda path, microversion: copy_context().run(get, path, microversion))
 
 
 def _list_periodic_tasks(
@@ -206,15 +168,15 @@ def make_application(services: Services) -> Application:
     return wrapped
 
 
-def check_parts(settings: Settings, clock: Clock = utcnow) -> Sequence[Finding]:
-    """Check all parts of the application, and return problems of plugins.
+def check_parts(settings: Settings, clock: Clock = utcnow) -> Sequence[str]:
+    """Check all parts of the application, and return warnings of extensions.
 
     Raises :class:`ConfigurationError`. A server calls this function before it starts workers,
     because the operator would not see errors of workers.
     """
     _check_parts(settings, clock)
     check_files(settings, RULES)
-    return check_enabled(settings, provide_placement)
+    return config_check.list_extension_warnings(settings)
 
 
 def _check_parts(settings: Settings, clock: Clock) -> None:

@@ -45,9 +45,9 @@ def _read_settings() -> Settings:
         # Every command except ``flask routes`` may serve requests.
         if context is None or context.command is not routes_command:
             check_noauth2(settings)
-        findings = app.check_parts(settings)
+        warnings = app.check_parts(settings)
         logs.setup(CONF)
-        log_warnings(settings, findings)
+        log_warnings(settings, warnings)
     except Error as error:
         sys.stderr.write(f"{__name__}: {' '.join(error.detail.split())}\n")
         sys.stderr.flush()

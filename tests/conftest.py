@@ -9,7 +9,6 @@ contains only the standard traits and resource classes at the beginning of a tes
 
 import os
 import shutil
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
@@ -18,7 +17,6 @@ from uuid import uuid4
 
 import pytest
 from alembic.config import Config
-from oslo_config import cfg
 from sqlalchemy import Engine, create_engine, delete, exists, literal, select, text, true, union_all
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
@@ -91,13 +89,6 @@ def default_settings(_environment: object) -> Settings:
     # No test needs writes to survive a power failure.
     conf.set_override("sqlite_synchronous", False, "placement_database")
     return Settings.from_conf(conf)
-
-
-@pytest.fixture(autouse=True)
-def uninstalled_nova_shim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undo the installation of the nova shim, which lasts for a process."""
-    monkeypatch.setattr(cfg, "CONF", cfg.CONF)
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
 
 
 @pytest.fixture

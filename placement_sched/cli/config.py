@@ -13,7 +13,6 @@ from oslo_config import cfg, generator
 from placement_sched.api import auth
 from placement_sched.api.policy import check_files
 from placement_sched.api.policy_rules import RULES
-from placement_sched.app import provide_placement
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import hide_password
 from placement_sched.cli.output import print_result, show_waiting
@@ -26,7 +25,6 @@ from placement_sched.config.sources import read_sections, with_directories
 from placement_sched.db.migrate import get_newest_revision, read_current_revision
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Unavailable, format_error
-from placement_sched.extensions.nova_plugins.plugin_check import check_enabled
 from placement_sched.operations import config_check
 from placement_sched.operations.adopt import check_adopted
 from placement_sched.operations.aggregates import find_faults
@@ -113,8 +111,8 @@ def _find_problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
     problems += config_check.check_policies(settings)
     problems += [Problem(None, line, fatal=False) for line in config_check.list_warnings(settings)]
     if not any(problem.fatal for problem in problems):
-        findings = check_enabled(settings, provide_placement)
-        problems += [Problem(None, str(finding), fatal=False) for finding in findings]
+        warnings = config_check.list_extension_warnings(settings)
+        problems += [Problem(None, warning, fatal=False) for warning in warnings]
     if arguments.database and not any(problem.fatal for problem in problems):
         problems += _check_database(settings)
     return problems

@@ -44,9 +44,6 @@ GROUPS = {
     "placement_sched.cli.scheduler.hosts": {"host": "list and show hosts"},
     "placement_sched.cli.scheduler.policy": {"policy": "show and apply scheduling policies"},
     "placement_sched.cli.aggregate": {"aggregate": "check host aggregates"},
-    "placement_sched.extensions.nova_plugins.plugin_command": {
-        "plugin": "check filters and weighers of other packages"
-    },
     "placement_sched.cli.placement": {
         "placement": "synchronise, audit and heal placement, as nova-manage placement does"
     },

@@ -12,7 +12,6 @@ from placement_sched.api import policy as policy_module
 from placement_sched.api.auth import Identity
 from placement_sched.api.metrics import Metrics
 from placement_sched.api.policy_rules import POLICY_HINT, RULES
-from placement_sched.app import provide_placement
 from placement_sched.cli.arguments import Commands, add_command, parse_positive_number
 from placement_sched.cli.database import check_database_adopted, describe_database
 from placement_sched.cli.service import add_log_options, read_service_settings, start_log
@@ -52,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, and return 0 after a clean stop."""
     settings = read_service_settings(arguments)
     service.check(settings)
-    hooks = service.Hooks(make_policy_hint_check(settings), provide_placement)
+    check_policy_hint = make_policy_hint_check(settings)
     start_log("nova-scheduler")
     check_database_adopted(settings)
     log_warnings(settings)
@@ -65,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     with start_monitoring(settings) as (call_metrics, monitor):
         if monitor is not None:
             start_line += f", metrics at {monitor.listens}"
-        service.run(settings, workers, start_line, hooks, call_metrics, monitor)
+        service.run(settings, workers, start_line, check_policy_hint, call_metrics, monitor)
     return 0
 
 

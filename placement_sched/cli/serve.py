@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
     background jobs.
     """
     settings = read_service_settings(arguments)
-    findings = app.check_parts(settings)  # reports an error here instead of in every worker
+    warnings = app.check_parts(settings)  # reports an error here instead of in every worker
     passed = take_inherited_socket()
     # The demo has no --bind.
     host, port = getattr(arguments, "bind", None) or (arguments.host, arguments.port)
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
     server.notifier = Notifier()
     logs.setup(CONF, "placement-sched")
     logs.log_stacks_on_signal()
-    log_warnings(settings, findings)
+    log_warnings(settings, warnings)
     warn_of_idle_workers(arguments.workers)
     server.live = LiveSettings(
         settings, in_use=lambda: list_policies_in_use(server.live.configured)

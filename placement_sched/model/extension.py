@@ -34,7 +34,8 @@ class Extension:
     * ``options``: a mapping of group to options of oslo.config.
     * ``server_options``: pairs of group and name of its mutable options that are equal for all
       requests.
-    * ``config_check``: ``check(settings)`` returns the problems that ``config validate`` reports.
+    * ``config_check``: ``check(settings)`` returns warnings about plugins and options, for
+      ``config validate`` and for the log of a server's start.
     * ``blueprints``: :class:`placement_sched.api.routing.Blueprint` objects of the Scheduler API.
     * ``policy_rules``: the API policy rules of these blueprints.
     * ``install``: ``install(application, services)`` adds to the Flask application.
@@ -44,6 +45,18 @@ class Extension:
       called once a minute if ``[scheduler] decision_retention`` is set.
     * ``gauges``: ``build(scheduler, outside)`` returns Prometheus collectors. ``outside(read)``
       wraps a function for use outside of requests.
+
+    The following hooks are for plugins that import modules of nova. Apart from advice in errors,
+    they are called only if ``[filter_scheduler] nova_shim`` is set.
+
+    * ``nova_modules``: a module with these functions. ``install()`` makes the modules importable.
+      ``has_added(name)`` returns whether a fork of nova adds a module.
+      ``explain_import(failure, file)`` and ``describe_base(plugin_class)`` return advice in errors.
+      ``list_extra_spec_entry_points()`` returns further entry points of validators.
+    * ``lookups``: ``provide(view, hosts)`` is called before the plugins of a request run, first
+      without hosts, with the view that the request has of the cloud.
+    * ``placement_client``: ``provide(scheduler)`` is called with each new scheduler, whose database
+      the plugins read through the Placement API.
     """
 
     commands: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -57,6 +70,9 @@ class Extension:
     periodic_tasks: str = ""
     old_rows: str = ""
     gauges: str = ""
+    nova_modules: str = ""
+    lookups: str = ""
+    placement_client: str = ""
 
 
 @cache
@@ -102,6 +118,7 @@ def load_subcommands(group: str) -> list[tuple[str, ModuleType]]:
 
 
 def load_object(path: str) -> Any:
-    """Import the object at a path, ``package.module:name``."""
-    module, _, name = path.partition(":")
-    return getattr(import_module(module), name)
+    """Import the object at a path, ``package.module:name``, or a module."""
+    path, _, name = path.partition(":")
+    module = import_module(path)
+    return getattr(module, name) if name else module

@@ -171,16 +171,6 @@ def count_workers(settings: Settings, requested: int | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
-    """Functions of the front end that the processes call."""
-
-    #: Raises Forbidden if the user of a call may not give the hint ``sched_policy``.
-    check_policy_hint: Callable[[Context], None]
-    #: Lets plugins read the Placement API of a scheduler's database.
-    provide_placement: Callable[[Scheduler], None]
-
-
-@dataclass(frozen=True, slots=True)
 class SharedState:
     """State that all processes share: settings, counters and progress.
 
@@ -188,7 +178,8 @@ class SharedState:
     """
 
     live: LiveSettings
-    hooks: Hooks
+    #: Raises Forbidden if the user of a call may not give the hint ``sched_policy``.
+    check_policy_hint: Callable[[Context], None]
     #: For each worker, whether it has begun to answer requests.
     listening: Any
     #: The counters of answered calls, if they are enabled.
@@ -206,7 +197,7 @@ def run(
     settings: Settings,
     workers: int,
     start_line: str,
-    hooks: Hooks,
+    check_policy_hint: Callable[[Context], None],
     call_metrics: CallMetrics | None = None,
     monitor: Monitor | None = None,
 ) -> None:
@@ -221,7 +212,7 @@ def run(
     notifier = Notifier()
     listening = multiprocessing.RawArray(ctypes.c_bool, workers)
     live = LiveSettings(settings, in_use=lambda: list_policies_in_use(live.configured))
-    shared = SharedState(live, hooks, listening, call_metrics)
+    shared = SharedState(live, check_policy_hint, listening, call_metrics)
     grace: int = settings.DEFAULT.graceful_shutdown_timeout
     manager = cotyledon.ServiceManager(
         graceful_shutdown_timeout=grace, mp_context=multiprocessing.get_context("fork")
@@ -357,13 +348,12 @@ class Worker(cotyledon.Service):
             notifier=self._notifier,
             parent=shared.live,
         )
-        shared.hooks.provide_placement(scheduler)
         first = worker_id == 0
         self._transport = messaging.create_transport(messaging.read_bus_options(settings))
         rpc = SchedulerRpc(
             scheduler,
             self._follower,
-            check_policy_hint=shared.hooks.check_policy_hint,
+            check_policy_hint=shared.check_policy_hint,
             handles_casts=first,
             wait_until_ready=self._wait_until_ready,
         )

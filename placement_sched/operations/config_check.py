@@ -23,7 +23,7 @@ from placement_sched.db.engine import build_database_url, parse_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.extension import find_extensions
+from placement_sched.model.extension import find_extensions, load_hooks
 from placement_sched.model.hardware.pci_requests import list_alias_problems
 from placement_sched.model.names import find_nearest, format_suggestion, suggest_name
 from placement_sched.notifications import create_notifier
@@ -336,6 +336,12 @@ def check_settings(settings: Settings) -> list[Problem]:
         return [_build_problem(wrong)]
 
 
+def list_extension_warnings(settings: Settings) -> list[str]:
+    """List the warnings of extensions about valid settings."""
+    checks = load_hooks("config_check", settings.DEFAULT.disabled_extensions)
+    return [warning for check in checks for warning in check(settings)]
+
+
 def list_warnings(settings: Settings) -> list[str]:
     """List the PCI aliases that no request can use, also of valid policies."""
     policies = get_policies(settings)
@@ -351,16 +357,16 @@ def list_warnings(settings: Settings) -> list[str]:
     ]
 
 
-def log_warnings(settings: Settings, findings: Iterable[object] = ()) -> None:
+def log_warnings(settings: Settings, of_extensions: Iterable[str] = ()) -> None:
     """Log the warnings of a start, once the log is set up.
 
-    Warnings are options without effect, PCI aliases that no request can use, and ``findings`` about
-    plugins.
+    Warnings are options without effect, PCI aliases that no request can use, and the warnings
+    ``of_extensions`` about plugins.
     """
     # The checks before have run plugins, and the processes of the service inherit their names.
     log_missing_once.cache_clear()
-    for finding in findings:
-        LOG.warning("plugin: %s", finding)
+    for warning in of_extensions:
+        LOG.warning("plugin: %s", warning)
     for option, reason in WITHOUT_MEANING.items():
         names, environment = [option], settings.conf.environment
         if line := sources.find_assignment(settings.sections, names, environment):

@@ -4,8 +4,8 @@
 An extra spec in a namespace with validators (``hw:``) must have a validator itself. Other extra
 specs without a validator are accepted. Validators are registered by this module, and by installed
 packages under the entry point group ``placement_sched.extra_spec_validators``: an entry point names
-a module whose ``register()`` returns a list of :class:`ExtraSpecValidator`. With the nova shim,
-nova's entry point group counts too.
+a module whose ``register()`` returns a list of :class:`ExtraSpecValidator`. With the modules of
+nova, nova's entry point group counts too.
 """
 
 import re
@@ -19,11 +19,11 @@ import os_resource_classes
 import os_traits
 
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.extensions.nova_plugins.finder import is_installed
+from placement_sched.model.extension import load_hooks
 from placement_sched.model.image import CHOICES
 from placement_sched.scheduler.plugins import describe_entry_point, load_entry_point
 
-GROUP, NOVA_GROUP = "placement_sched.extra_spec_validators", "nova.api.extra_spec_validators"
+GROUP = "placement_sched.extra_spec_validators"
 #: Value types of extra specs.
 TEXT: Mapping[str, Any] = {"type": str}
 FLAG: Mapping[str, Any] = {"type": bool}
@@ -261,7 +261,8 @@ def _index_validators() -> tuple[
 
 def _load_from_packages() -> Iterator[ExtraSpecValidator]:
     points = [*entry_points(group=GROUP)]
-    points += entry_points(group=NOVA_GROUP) if is_installed() else ()
+    for modules in load_hooks("nova_modules"):
+        points += modules.list_extra_spec_entry_points()
     for entry_point in sorted(points, key=lambda each: each.name):
         for validator in load_entry_point(entry_point, partial(_call_register, entry_point)):
             if not isinstance(validator, ExtraSpecValidator):

@@ -18,7 +18,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, Self
 
 from placement_sched.candidates.providers import ProviderSource
@@ -40,8 +40,10 @@ from placement_sched.scheduler.caches import Aggregates, HostVersions, ProcessCa
 from placement_sched.scheduler.filtering import find_named_nodes
 from placement_sched.scheduler.host_state import (
     HostState,
+    has_host_attributes,
     make_host_state,
     set_candidates,
+    set_trait_reader,
     set_traits,
 )
 from placement_sched.scheduler.policies.registry import NO_RATIOS, Policies, Ratios, find_ratios
@@ -294,7 +296,19 @@ def build_node_states(
         # The state of a node without a report is empty, but a claim needs the uuid of the node.
         state.uuid = node.uuid
         states.append(state)
+    if has_host_attributes():
+        read_traits = cache(partial(map_traits, view.providers, [node.uuid for node in nodes]))
+        for state in states:
+            set_trait_reader(state, read_traits)
     return states
+
+
+def map_traits(providers: ProviderSource, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """Map the uuids of providers to their traits."""
+    ids = providers.map_ids(uuids)
+    contents = providers.read_contents(set(ids.values()))
+    trait_sets = {key: frozenset(names) for key, names in contents.trait_sets.items()}
+    return {uuid: trait_sets[contents.traits[key]] for uuid, key in ids.items()}
 
 
 class RecordedInstances:

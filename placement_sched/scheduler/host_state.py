@@ -57,11 +57,13 @@ NO_SERVICE: Mapping[str, Any] = MappingProxyType(
 
 
 #: Functions that return further attributes of a host for third-party plugins.
-_HOST_ATTRIBUTES: list[Callable[[Any], Mapping[str, Any]]] = []
+_HOST_ATTRIBUTES: list[Callable[[Any, frozenset[str]], Mapping[str, Any]]] = []
 
 
-def set_host_attributes(functions: Iterable[Callable[[Any], Mapping[str, Any]]]) -> None:
-    """Set the functions that return further attributes of host states."""
+def set_host_attributes(
+    functions: Iterable[Callable[[Any, frozenset[str]], Mapping[str, Any]]],
+) -> None:
+    """Set the functions from a host and its traits to further attributes."""
     _HOST_ATTRIBUTES[:] = functions
 
 
@@ -83,8 +85,10 @@ class _Annotated:
         """
         if not name.startswith("_") and _HOST_ATTRIBUTES and "_is_complete" not in self.__dict__:
             self.__dict__["_is_complete"] = True
+            read_traits = self.__dict__.get("_read_traits", dict)
+            traits = read_traits().get(str(self.uuid), frozenset())
             for read_attributes in _HOST_ATTRIBUTES:
-                self.__dict__ = {**read_attributes(self), **self.__dict__}
+                self.__dict__ = {**read_attributes(self, traits), **self.__dict__}
             if name in self.__dict__:
                 return self.__dict__[name]
         raise AttributeError(f"'HostState' object has no attribute {name!r}")
@@ -213,6 +217,13 @@ def set_candidates(state: HostState, requests: Sequence[Any]) -> None:
 def get_candidates(state: HostState) -> Sequence[Any]:
     """Return the candidates that :func:`set_candidates` has set."""
     return state._candidates  # noqa: SLF001 - as above
+
+
+def set_trait_reader(
+    state: HostState, read_traits: Callable[[], Mapping[str, frozenset[str]]]
+) -> None:
+    """Set the function that maps the uuids of nodes to all their traits."""
+    state.__dict__["_read_traits"] = read_traits
 
 
 def set_traits(state: HostState, traits: frozenset[str]) -> None:

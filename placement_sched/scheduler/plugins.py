@@ -5,7 +5,6 @@ A plugin is announced if an entry point of an installed package names its class.
 """
 
 import inspect
-import linecache
 import logging
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,19 +20,11 @@ from typing import Any, Generic, Self, TypeVar
 
 from oslo_config import cfg
 
-from placement_sched.config.conf import (
-    CONF,
-    create_conf,
-    read_files,
-    register_core_options,
-    share_files,
-)
+from placement_sched.config.conf import CONF, create_conf, read_files, share_files
 from placement_sched.config.settings import Conf, Settings, cached_by_settings
 from placement_sched.errors import ConfigurationError, format_one_line
-from placement_sched.extensions.nova_plugins import finder
-from placement_sched.extensions.nova_plugins.finder import list_names
-from placement_sched.extensions.nova_plugins.lookups import get_lookups
 from placement_sched.model.clock import Clock, utcnow
+from placement_sched.model.extension import load_hooks
 from placement_sched.model.names import (
     find_nearest,
     find_similar_plugins,
@@ -46,15 +37,15 @@ from placement_sched.model.names import (
 from placement_sched.scheduler.drivers import BaseDriver, all_drivers
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.host_state import HostState, set_host_attributes
+from placement_sched.scheduler.host_state import set_host_attributes
 from placement_sched.scheduler.plugin import (
-    PAGE,
     GroupedOption,
     SchedulerPlugin,
     get_class_path,
     is_library,
     register,
 )
+from placement_sched.scheduler.plugin_hooks import load_plugin_hooks
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.weights import BaseHostWeigher, all_weighers
@@ -103,8 +94,7 @@ def describe_entry_point(point: EntryPoint) -> str:
 def describe_import_error(failure: Exception) -> str:
     """Describe an import error, with the file and line at fault.
 
-    If the import of a module of nova failed, and the nova shim is off, advice on each import from
-    nova in the file replaces file and line.
+    If a module of nova is missing, advice on each import from nova may replace file and line.
     """
     if isinstance(failure, SyntaxError):
         return f"{describe_syntax_error(failure)}; {failure.filename}:{failure.lineno}"
@@ -112,13 +102,12 @@ def describe_import_error(failure: Exception) -> str:
     # The failed import is in the last file of the plugin.
     traced = traceback.extract_tb(failure.__traceback__)
     frames = [frame for frame in traced if not is_library(frame.filename)]
-    if isinstance(failure, ImportError) and finder.is_of_nova(failure.name or ""):
-        if finder.is_installed() and frames:
-            return f"{reason}; {frames[-1].filename}:{frames[-1].lineno}"
-        return f"{reason}{_describe_imports(frames[-1].filename if frames else None)}"
-    if frames and not isinstance(failure, ModuleNotFoundError):
-        return f"{reason}; {frames[-1].filename}:{frames[-1].lineno}"
-    return reason
+    place = f"; {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    for modules in load_hooks("nova_modules"):
+        advice = modules.explain_import(failure, frames[-1].filename if frames else None)
+        if advice is not None:
+            return f"{reason}{advice or place}"
+    return reason if isinstance(failure, ModuleNotFoundError) else f"{reason}{place}"
 
 
 def describe_syntax_error(failure: SyntaxError) -> str:
@@ -143,29 +132,6 @@ def describe_creation_error(plugin_class: type, failure: Exception) -> str:
     if isinstance(failure, TypeError) and "argument" in reason:
         return f"{path} cannot be created without arguments: {reason}"
     return f"{path} cannot be created: {type(failure).__name__}: {reason}"
-
-
-def describe_nova_base(plugin_class: object) -> str:
-    """Return a note if a class has nova's base class, or an empty text."""
-    if not isinstance(plugin_class, type) or not any(
-        finder.is_of_nova(base.__module__) for base in plugin_class.__mro__
-    ):
-        return ""
-    return f": its base is nova's{_describe_imports(inspect.getsourcefile(plugin_class))}"
-
-
-def _describe_imports(file: str | None) -> str:
-    """Return advice on the imports from nova in a file, to end a sentence."""
-    try:
-        source = "".join(linecache.getlines(file)) if file else ""
-        names = list_names(source, imports_only=True)
-    except SyntaxError:
-        return ""
-    hints = [f"{file}:{each.line}: {each.hint}" for each in names]
-    return "".join(f"; {hint}" for hint in dict.fromkeys([*hints, _USE_SHIM] if hints else ()))
-
-
-_USE_SHIM = f"or set [filter_scheduler] nova_shim = true (see {PAGE})"
 
 
 def list_class_names(module: ModuleType, base: type) -> list[str]:
@@ -309,7 +275,8 @@ class _PluginType(Generic[Plugin]):
                 raise ConfigurationError(message, option=option) from failure
         for cls in classes:
             if not isinstance(cls, type) or not issubclass(cls, self.base):
-                message = f"{words} is not a {self.base.__name__}{describe_nova_base(cls)}"
+                bases = [modules.describe_base(cls) for modules in load_hooks("nova_modules")]
+                message = f"{words} is not a {self.base.__name__}{''.join(bases)}"
                 raise ConfigurationError(message, option=option)
             if cls is self.base:
                 raise ConfigurationError(f"{words} is the abstract base class", option=option)
@@ -327,7 +294,7 @@ class _PluginType(Generic[Plugin]):
                 return self.shipped
             if name in shipped:
                 return shipped[name]
-            if not (finder.is_installed() and finder.is_of_fork(module_name)):
+            if not any(modules.has_added(module_name) for modules in load_hooks("nova_modules")):
                 hint = suggest_plugin(name, shipped)
                 message = f"{option}: there is no {path!r} here{hint}"
                 raise ConfigurationError(message, option=option)
@@ -379,21 +346,6 @@ def _collect(
         except ConfigurationError as error:
             errors[error.problem] = error
     return items, list(errors.values())
-
-
-def load_attribute_reader(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any]]:
-    """Return a function that calls an entry point with a host and its traits.
-
-    Raises :class:`ConfigurationError` if the entry point cannot be imported.
-    """
-    function = load_entry_point(point, point.load)
-
-    def read_attributes(host: HostState) -> Mapping[str, Any]:
-        traits = get_lookups().traits.get(str(host.uuid)) or frozenset()
-        attributes: Mapping[str, Any] = function(host, traits)
-        return attributes
-
-    return read_attributes
 
 
 @lru_cache
@@ -519,17 +471,6 @@ def make_full_conf() -> Conf:
     return conf
 
 
-def _load_options_of_fork() -> None:
-    """Import the options of a fork's ``nova.conf``, as nova does at its start."""
-    if not finder.fork_files("nova.conf"):
-        return
-    try:
-        load_plugin(lambda: import_module("nova.conf"))
-    except Exception as failure:
-        reason = describe_import_error(failure)
-        raise ConfigurationError(f"nova.conf cannot be imported: {reason}") from failure
-
-
 def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     """Read settings from files and environment, with options of plugins.
 
@@ -537,14 +478,10 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     """
     register_options(conf)
     settings = Settings.from_conf(share_files(read_files(conf, files)))
-    if settings.filter_scheduler.nova_shim and finder.install():
-        # In nova, cfg.CONF has nova's options.
-        register_core_options(cfg.CONF)
-        register_options(cfg.CONF)
-        _load_options_of_fork()
-    set_host_attributes(
-        map(load_attribute_reader, _list_entry_points("placement_sched.host_attributes"))
-    )
+    for modules in load_plugin_hooks("nova_modules", settings):
+        modules.install()
+    points = _list_entry_points("placement_sched.host_attributes")
+    set_host_attributes(load_entry_point(point, point.load) for point in points)
     # Announced plugins may be disabled, but overrides of a request may enable them.
     classes = _call_all([list_announced, *_build_class_lists(settings)])
     for cls in [*classes, *_iterate_section_plugins(settings)]:

@@ -42,7 +42,6 @@ from placement_sched.errors import (
     relocate_errors,
 )
 from placement_sched.explain.values import ExplanationView
-from placement_sched.extensions.nova_plugins.lookups import set_lookups
 from placement_sched.limits import (
     MAX_CLAIM_ATTEMPTS,
     MAX_EXPENSIVE_QUERIES,
@@ -74,8 +73,9 @@ from placement_sched.scheduler.host_manager import (
     get_host_states,
     set_preferred_traits,
 )
-from placement_sched.scheduler.host_state import has_host_attributes, with_device_providers
+from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.live_settings import LiveSettings
+from placement_sched.scheduler.plugin_hooks import load_plugin_hooks
 from placement_sched.scheduler.request import (
     REQUEST_PATH,
     RequestReader,
@@ -139,6 +139,8 @@ class Scheduler:
         )
         self.reader = RequestReader(self.database, self.live, self.clock, aggregates, self.neutron)
         self.claims = Claims(self.database, self.settings, self.clock, node_history)
+        for provide in load_plugin_hooks("placement_client", self.settings):
+            provide(self)
 
     def read_changes(self, documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
         """Read changes from JSON, with the hosts of the aggregates that they name.
@@ -407,8 +409,8 @@ class Scheduler:
         with measure(durations, "host_states"):
             hosts = tuple(get_host_states(view, filtered.spec, searches.candidates))
             set_preferred_traits(view, filtered.spec, hosts)
-        if _reads_lookups(request):
-            set_lookups(view, hosts)  # host filters may also read the hosts
+        for provide in load_plugin_hooks("lookups", request.settings):
+            provide(view, hosts)  # host filters may also read the hosts
         return replace(run, hosts=hosts)
 
     def _provide_plugin_data(
@@ -416,8 +418,8 @@ class Scheduler:
     ) -> SchedulingRequest:
         """Provide data that plugins read in addition to their arguments."""
         request = self._publish_failover_result(view, request)
-        if _reads_lookups(request):
-            set_lookups(view)
+        for provide in load_plugin_hooks("lookups", request.settings):
+            provide(view, ())
         if not request.plugins.reads_flavors:
             return request
         flavors = self.caches.flavors.get_current(view.connection)
@@ -501,10 +503,6 @@ class Simulation:
     def connection(self) -> Connection:
         """Return the connection of the transaction."""
         return self.scratch.connection
-
-
-def _reads_lookups(request: SchedulingRequest) -> bool:
-    return request.settings.filter_scheduler.nova_shim or has_host_attributes()
 
 
 def _check_together(entries: Sequence[tuple[Document, str]]) -> None:

@@ -13,7 +13,6 @@ import os_traits
 import pytest
 
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.extensions.nova_plugins import finder
 from placement_sched.scheduler import extra_specs as validators
 from placement_sched.scheduler.extra_specs import ExtraSpecValidator, check, list_validators
 
@@ -71,12 +70,12 @@ def install_package(tmp_path, monkeypatch):
         validators._index_validators.cache_clear()
         sys.modules.pop("acme_specs", None)
 
-    def install(text, entry="acme_specs", group=validators.GROUP):
+    def install(text, entry="acme_specs"):
         (tmp_path / "acme_specs.py").write_text(text)
         info = tmp_path / "acme-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[{group}]\nacme = {entry}\n")
+        (info / "entry_points.txt").write_text(f"[{validators.GROUP}]\nacme = {entry}\n")
         monkeypatch.syspath_prepend(tmp_path)
         clear_caches()
 
@@ -110,32 +109,6 @@ def test_extra_specs_of_an_installed_package_are_validated(install_package):
     for key, value in (("acme:racks", "0"), ("acme:rack.B", "x"), ("acme:other", "x")):
         with pytest.raises(Invalid, match="Validation failed"):
             check(key, value)
-
-
-NOVA_VALIDATORS_MODULE_TEXT = """
-from nova.api.validation.extra_specs import base
-
-
-def register():
-    values = {"type": str, "enum": ["stack", "spread"]}
-    return [base.ExtraSpecValidator(name="acme:mode", description="The mode.", value=values)]
-"""
-
-
-def test_extra_spec_validators_of_nova_count_with_the_shim(install_package, monkeypatch):
-    install_package(NOVA_VALIDATORS_MODULE_TEXT, group="nova.api.extra_spec_validators")
-    check("acme:mode", "bogus")
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
-    modules = set(sys.modules)
-    assert finder.install()
-    validators.list_validators.cache_clear()
-    validators._index_validators.cache_clear()
-    check("acme:mode", "spread")
-    with pytest.raises(Invalid, match="'bogus' is not one of: stack, spread"):
-        check("acme:mode", "bogus")
-    for name in set(sys.modules) - modules:
-        if name.partition(".")[0] == "nova":
-            del sys.modules[name]
 
 
 @pytest.mark.parametrize(

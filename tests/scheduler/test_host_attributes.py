@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packages can add attributes to hosts, which only third-party plugins read."""
 
-from importlib.metadata import EntryPoint
-
 import pytest
 
 from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import set_host_attributes
-from placement_sched.scheduler.plugins import load_attribute_reader
 from tests.conftest import make_settings
 from tests.support.scheduling import make_report, make_spec
-from tests.support.states import build_host_state
+from tests.support.states import build_host_state, read_settings_text
 
 HOSTS_OF_ATTRIBUTE_READS = []
 
@@ -28,16 +25,11 @@ def read_host_attributes(host_state, traits):
     return {"is_patched": host_state.stats.get("patched") == "yes", "traits": traits, "host": "no"}
 
 
-def build_entry_point(value):
-    return EntryPoint("acme", value, "placement_sched.host_attributes")
-
-
 @pytest.fixture
-def registered_host_attributes():
+def registered_host_attributes(install_package, tmp_path):
     """Use the function of an entry point."""
-    set_host_attributes(
-        [load_attribute_reader(build_entry_point(f"{__name__}:read_host_attributes"))]
-    )
+    install_package(f"[placement_sched.host_attributes]\nacme = {__name__}:read_host_attributes\n")
+    read_settings_text(tmp_path, "")
     HOSTS_OF_ATTRIBUTE_READS.clear()
     yield
     set_host_attributes([])
@@ -80,6 +72,7 @@ def test_unknown_host_attribute_is_an_error():
     assert host.traits == {"X"}
 
 
-def test_invalid_entry_point_of_host_attributes_is_an_error():
+def test_invalid_entry_point_of_host_attributes_is_an_error(install_package, tmp_path):
+    install_package("[placement_sched.host_attributes]\nacme = acme_none:f\n")
     with pytest.raises(ConfigurationError, match=r"acme \(acme_none:f\) of placement_sched\.host_"):
-        load_attribute_reader(build_entry_point("acme_none:f"))
+        read_settings_text(tmp_path, "")

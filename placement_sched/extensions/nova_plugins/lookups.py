@@ -5,10 +5,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property, partial
 from types import SimpleNamespace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
-from placement_sched.candidates.providers import InventoryValues, ProviderSource
-from placement_sched.db.transaction import Connection
+from placement_sched.candidates.providers import InventoryValues
 from placement_sched.extensions.nova_plugins.exception import NovaException
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode
@@ -16,6 +15,7 @@ from placement_sched.model.context import set_host_reader
 from placement_sched.model.document import NovaObjectDictCompat
 from placement_sched.model.grouping import group_rows
 from placement_sched.model.instance import HostInstance, NovaCell
+from placement_sched.scheduler.host_manager import RequestView, map_traits
 from placement_sched.scheduler.host_state import NO_SERVICE, HostState
 from placement_sched.scheduler.plugin import LookupsUnreadable
 from placement_sched.store.compute import cells, instances, server_groups
@@ -24,31 +24,6 @@ T = TypeVar("T")
 #: Number of reads of single objects outside of the request. The last of the reads gets all objects.
 #: A look-up of a single host by a hint must not read the whole cloud.
 _MAX_SINGLE_READS = 10
-
-
-class LookupView(Protocol):
-    """The part of a request's view that look-ups use."""
-
-    connection: Connection
-    caches: Any
-
-    @property
-    def aggregates(self) -> Any:
-        """The host aggregates, also by host."""
-
-    @property
-    def host_versions(self) -> Mapping[int, int]:
-        """The versions of all parts of the hosts."""
-
-    @property
-    def providers(self) -> ProviderSource:
-        """The source of providers: the provider cache or the database."""
-
-    def host_aggregates(self) -> tuple[HostAggregate, ...]:
-        """Return all host aggregates, sorted by id."""
-
-    def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        """Map each provider to the uuids of its placement aggregates."""
 
 
 _LOOKUPS: ContextVar["Lookups | None"] = ContextVar("look-ups of the request", default=None)
@@ -94,7 +69,7 @@ class Lookups:
     these hosts at once, from the caches of the process if possible.
     """
 
-    def __init__(self, view: LookupView, hosts: Sequence[HostState] = ()) -> None:
+    def __init__(self, view: RequestView, hosts: Sequence[HostState]) -> None:
         self.view = view
         self.connection = view.connection
         self._hosts: dict[str, Any] = {host.host: host for host in hosts}
@@ -105,7 +80,7 @@ class Lookups:
 
         self.nodes = by_node(self._read_nodes)
         self.generations = by_node(self._read_generations)
-        self.traits = by_node(self._read_traits)
+        self.traits = by_node(partial(map_traits, view.providers))
         self.inventories = by_node(self._read_inventories)
         self.provider_aggregates = by_node(view.provider_aggregates)
         self.services = _ObjectCache(
@@ -238,12 +213,6 @@ class Lookups:
         providers = self.view.providers.list_providers(ids.values())
         return {provider.uuid: provider.generation for provider in providers}
 
-    def _read_traits(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        ids = self.view.providers.map_ids(uuids)
-        contents = self.view.providers.read_contents(set(ids.values()))
-        trait_sets = {key: frozenset(names) for key, names in contents.trait_sets.items()}
-        return {uuid: trait_sets[contents.traits[key]] for uuid, key in ids.items()}
-
     def _read_inventories(
         self, uuids: Collection[str]
     ) -> Mapping[str, Mapping[str, InventoryValues]]:
@@ -252,7 +221,7 @@ class Lookups:
         return {uuid: inventories_by_id[key] for uuid, key in ids.items()}
 
 
-def set_lookups(view: LookupView, hosts: Sequence[HostState] = ()) -> None:
+def set_lookups(view: RequestView, hosts: Sequence[HostState]) -> None:
     """Set the look-ups that plugins of this thread use, with these hosts."""
     lookups = Lookups(view, hosts)
     _LOOKUPS.set(lookups)

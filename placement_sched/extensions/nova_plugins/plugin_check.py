@@ -5,7 +5,7 @@ import ast
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -414,7 +414,7 @@ def find_source(kind: type) -> str:
         return kind.__module__
 
 
-def try_files(kinds: Iterable[type], *arguments: Any) -> list[Finding]:
+def try_files(kinds: Iterable[type], settings: Settings) -> list[Finding]:
     """Run classes that files define, as :func:`try_classes` does.
 
     A base class that fails without the attributes of its subclasses is no problem.
@@ -431,26 +431,20 @@ def try_files(kinds: Iterable[type], *arguments: Any) -> list[Finding]:
         replace(each, state="fails without a subclass: a base class", problem="")
         if each.subject in bases and each.state == "fails"
         else each
-        for each in try_classes(kinds, *arguments)
+        for each in try_classes(kinds, settings)
     ]
 
 
-def try_classes(
-    kinds: Iterable[type],
-    settings: Settings,
-    provide_placement: Callable[[Scheduler], None] = lambda _scheduler: None,
-) -> list[Finding]:
+def try_classes(kinds: Iterable[type], settings: Settings) -> list[Finding]:
     """Run each class on requests in a sample cloud, and list the findings.
 
-    The cloud has four hosts and is in a temporary database. ``provide_placement`` lets the classes
-    read the Placement API of this database.
+    The cloud has four hosts and is in a temporary database.
     """
     kinds = list(kinds)
     if not kinds:
         return []
     try:
         with _open_sample_cloud(settings) as scheduler:
-            provide_placement(scheduler)
             return [finding for kind in kinds for finding in _try(scheduler, kind)]
     except (Error, OSError) as failure:  # for example a full disk
         problem = f"the temporary database of the dry run failed: {format_one_line(failure)}"
@@ -516,17 +510,12 @@ def _write_cloud(connection: Connection, settings: Settings) -> None:
     instances.record(connection, records, now, with_metadata=True)
 
 
-def check_enabled(
-    settings: Settings, provide_placement: Callable[[Scheduler], None]
-) -> Sequence[Finding]:
-    """List the problems of the enabled third-party plugins.
-
-    ``provide_placement`` is passed to :func:`try_classes`.
-    """
+def check_enabled(settings: Settings) -> list[str]:
+    """List the problems of the enabled third-party plugins."""
     plugins = get_plugins(settings)
     enabled = dict.fromkeys(type(plugin) for plugin in (*plugins.filters, *plugins.weighers))
     kinds = [kind for kind in enabled if not kind.__module__.startswith("placement_sched.")]
     files = dict.fromkeys(find_source(kind) for kind in kinds)
     findings = [each for file in files for each in check_source(file, settings.conf)]
-    findings += [*find_missing_methods(kinds), *try_classes(kinds, settings, provide_placement)]
-    return [finding for finding in findings if finding.problem]
+    findings += [*find_missing_methods(kinds), *try_classes(kinds, settings)]
+    return [str(finding) for finding in findings if finding.problem]

@@ -5,7 +5,6 @@ import argparse
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
 
-from placement_sched.app import provide_placement
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_output
 from placement_sched.cli.database import read_command_settings
 from placement_sched.cli.output import Column, Output, print_output, print_result
@@ -67,7 +66,7 @@ def run_check(arguments: argparse.Namespace) -> int:
         findings |= dict.fromkeys(checked)
         kinds |= dict.fromkeys(loaded)
     findings |= dict.fromkeys(find_missing_methods(kinds))
-    findings |= dict.fromkeys(try_files(kinds, settings, provide_placement))
+    findings |= dict.fromkeys(try_files(kinds, settings))
     documents = [
         {name: getattr(finding, name) for name in ("file", "line", "subject", "state", "problem")}
         for finding in findings

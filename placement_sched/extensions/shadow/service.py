@@ -411,13 +411,7 @@ def check(settings: Settings) -> NovaBus:
 class Shadow:
     """The service nova-shadow, with its main loop :meth:`run`."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        transport: NovaBus,
-        clock: Clock = utcnow,
-        provide_placement: Callable[[Scheduler], None] = lambda _scheduler: None,
-    ) -> None:
+    def __init__(self, settings: Settings, transport: NovaBus, clock: Clock = utcnow) -> None:
         self._settings, self._clock = settings, clock
         self.database = Database(settings)
         self.follower = Follower(self.database, settings, clock)
@@ -430,7 +424,6 @@ class Shadow:
             caches=ProcessCaches.from_settings(settings, self.database),
             neutron=create_neutron_client(settings),
         )
-        provide_placement(scheduler)  # for plugins that read the Placement API
         self._live = scheduler.live
         self._evaluator = Evaluator(scheduler, self.follower.refresh, clock)
         self.awaiting = OutcomeTracker(
@@ -531,19 +524,13 @@ class Shadow:
         started()
 
 
-def serve(
-    settings: Settings,
-    transport: NovaBus,
-    started: Callable[[str], None],
-    provide_placement: Callable[[Scheduler], None],
-) -> None:
+def serve(settings: Settings, transport: NovaBus, started: Callable[[str], None]) -> None:
     """Run the shadow of nova-scheduler until SIGTERM or SIGINT.
 
-    Calls ``started`` with the name of the queue once nova's calls are read. ``provide_placement``
-    lets plugins read the Placement API of a scheduler's database.
+    Calls ``started`` with the name of the queue once nova's calls are read.
     """
     notifier = Notifier()
-    shadow = Shadow(settings, transport, provide_placement=provide_placement)
+    shadow = Shadow(settings, transport)
 
     def stop(number: int, _frame: object) -> None:
         notifier.stop()

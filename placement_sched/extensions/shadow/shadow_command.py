@@ -10,7 +10,6 @@ import sys
 from datetime import datetime
 from functools import partial
 
-from placement_sched.app import provide_placement
 from placement_sched.cli.arguments import Commands, add_command, add_files, add_format
 from placement_sched.cli.database import (
     check_database_adopted,
@@ -54,7 +53,7 @@ def _run_shadow(arguments: argparse.Namespace) -> int:
     check_database_adopted(settings)
     log_warnings(settings)
     print_line = partial(_print_start_line, settings, transport)
-    service.serve(settings, transport, print_line, provide_placement)
+    service.serve(settings, transport, print_line)
     return 0
 
 

@@ -14,12 +14,17 @@ from placement_sched.extensions.nova_plugins import finder
 THIRD_PARTY_PLUGIN_FOLDER = Path(__file__).with_name("third_party")
 
 
+@pytest.fixture(autouse=True)
+def uninstalled_nova_shim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undo the installation of the nova shim, which lasts for a process."""
+    monkeypatch.setattr(cfg, "CONF", cfg.CONF)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+
+
 @pytest.fixture
 def nova_shim(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Make the modules of nova importable, and the plugins of ``third_party``."""
     monkeypatch.syspath_prepend(str(THIRD_PARTY_PLUGIN_FOLDER))
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
-    monkeypatch.setattr(cfg, "CONF", cfg.CONF)
     before = set(sys.modules)
     assert finder.install()
     yield

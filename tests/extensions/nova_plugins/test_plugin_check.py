@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from placement_sched.app import provide_placement
 from placement_sched.errors import ConfigurationError
 from placement_sched.extensions.nova_plugins import plugin_check
 from placement_sched.extensions.nova_plugins.plugin_check import (
@@ -188,9 +187,9 @@ def test_plugin_check_without_arguments_checks_enabled_plugins(write_filter):
     path = "acme_enabled.CheckedFilter"
     options = {"available_filters": [path], "enabled_filters": ["CheckedFilter"]}
     names = {f"filter_scheduler__{name}": value for name, value in options.items()}
-    (finding,) = plugin_check.check_enabled(build_settings(**names), provide_placement)
-    assert "has no attribute 'none'" in finding.problem
-    assert plugin_check.check_enabled(build_settings(), provide_placement) == []
+    (finding,) = plugin_check.check_enabled(build_settings(**names))
+    assert "has no attribute 'none'" in finding
+    assert plugin_check.check_enabled(build_settings()) == []
 
 
 def test_missing_temporary_folder_during_a_plugin_check_is_a_finding(
@@ -230,9 +229,7 @@ def test_dry_run_of_a_plugin_reads_the_placement_api(write_filter):
     path = "'/resource_providers/' + host_state.uuid"
     name = f"report_client.report_client_singleton().get({path}).json()['name']"
     kinds = load_classes(write_filter("acme_get", f"{name} == host_state.host", text))
-    (finding,) = try_classes(
-        kinds, build_settings(filter_scheduler__nova_shim=True), provide_placement
-    )
+    (finding,) = try_classes(kinds, build_settings(filter_scheduler__nova_shim=True))
     assert finding.state == "runs"
 
 
@@ -408,5 +405,5 @@ class ShadowWeigher(BaseHostWeigher):
         "weight_classes": ["acme_mix.ShadowWeigher"],
     }
     settings = build_settings(**{f"filter_scheduler__{key}": value for key, value in names.items()})
-    (finding,) = plugin_check.check_enabled(settings, provide_placement)
-    assert finding.subject == "acme_mix.CheckedFilter"
+    (finding,) = plugin_check.check_enabled(settings)
+    assert ": acme_mix.CheckedFilter: fails" in finding

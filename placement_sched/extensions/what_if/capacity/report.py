@@ -39,7 +39,6 @@ from placement_sched.extensions.what_if.capacity.host_counts import (
 from placement_sched.limits import MAX_RECOUNTED_PARTS
 from placement_sched.model.constraint import LimitingOption
 from placement_sched.model.document import Document, Json
-from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability
 from placement_sched.model.grouping import group_rows
 from placement_sched.model.names import find_nearest, list_if_few, suggest_names
 from placement_sched.model.rejection import OTHER
