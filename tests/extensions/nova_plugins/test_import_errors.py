@@ -32,7 +32,7 @@ def read_startup_error(tmp_path, monkeypatch):
     """Return a function that checks a file as a server does."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"sqlite:///{tmp_path / 'x.db'}")
-    before = set(sys.modules)
+    modules = set(sys.modules)
     list_validators.cache_clear()
 
     def read_startup_error(text=""):
@@ -42,7 +42,7 @@ def read_startup_error(tmp_path, monkeypatch):
 
     yield read_startup_error
     list_validators.cache_clear()
-    for name in set(sys.modules) - before:
+    for name in set(sys.modules) - modules:
         if name.startswith(("acme_", "nova")):
             del sys.modules[name]
 
