@@ -32,8 +32,6 @@ from placement_sched.api.scheduler.routes import build_api
 from placement_sched.api.serving import BodyReader
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.extensions.console import routes as console
-from placement_sched.extensions.console.page import add_security_headers
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.extension import load_hooks
 from placement_sched.model.figures import CloudFigures
@@ -147,7 +145,7 @@ def _list_periodic_tasks(
 
 
 def make_application(services: Services) -> Application:
-    """Create the application with all APIs and the console on ``services``."""
+    """Create the application with all APIs and extensions on ``services``."""
     apis = (
         ApiEntry("placement", "v1.0", "/placement/", PLACEMENT_VERSIONS),
         ApiEntry("compute", "v2.1", "/compute/v2.1/", COMPUTE_VERSIONS),
@@ -158,14 +156,11 @@ def make_application(services: Services) -> Application:
     disabled = services.settings.DEFAULT.disabled_extensions
     scheduler_api = build_api(frozenset(disabled))
     apis_by_prefix = {f"/{api.name}": api for api in (*APIS[:-1], scheduler_api)}
-    home = console.make_home(services)
-    application = Application(services, apis_by_prefix, make_blueprint(services, apis, home))
-    application.register_blueprint(console.build_blueprint(services), url_prefix="/console")
+    application = Application(services, apis_by_prefix, make_blueprint(services, apis))
+    _wrap_application(application)
     for install in load_hooks("install", disabled):
         install(application, services)
-    wrapped = _wrap_application(application)
-    wrapped.wsgi_app = add_security_headers(wrapped.wsgi_app)  # type: ignore[assignment,method-assign] # as Flask does
-    return wrapped
+    return application
 
 
 def check_parts(settings: Settings, clock: Clock = utcnow) -> Sequence[str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The paths outside of the APIs: ``/``, ``/healthz`` and ``/metrics``.
 
-``/`` lists the APIs, or shows the console to browsers. No path needs a token.
+``/`` lists the APIs. No path needs a token.
 
 ``/healthz`` and ``/healthz/live`` answer 200 while the process lives. ``/healthz/ready`` and
 ``/healthz?ready`` answer 503 while the database does not answer, is read-only or is not prepared.
@@ -9,7 +9,7 @@ If the cloud is read from nova's databases, they also report the age of that dat
 affect readiness.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -23,6 +23,8 @@ from placement_sched.api.versions import Versioning
 from placement_sched.errors import Unavailable
 from placement_sched.operations.nova_cloud import compute_nova_data_age, is_read_from_nova
 
+#: The endpoint of ``/``, whose view extensions may replace.
+HOME = "monitoring.list_apis"
 #: The link relations and paths for monitoring, which need no token.
 _MONITORING = (("health", "/healthz"), ("readiness", "/healthz/ready"), ("metrics", "/metrics"))
 
@@ -41,24 +43,18 @@ class ApiEntry:
     versions: Versioning | None = None
 
 
-def make_blueprint(
-    services: Services, apis: Sequence[ApiEntry] = (), home: Callable[[], Any] = lambda: None
-) -> flask.Blueprint:
+def make_blueprint(services: Services, apis: Sequence[ApiEntry] = ()) -> flask.Blueprint:
     """Build the routes outside of the APIs.
 
-    ``/`` is served only if ``apis`` has entries. ``home`` returns the response of ``/`` to a
-    browser, or None to list the APIs.
+    ``/`` is served only if ``apis`` has entries.
     """
     monitoring = flask.Blueprint("monitoring", __name__)
-
-    def index() -> Any:
-        return home() or list_apis()
 
     def list_apis() -> Any:
         base = f"{build_origin(request.environ)}{request.root_path}"
         documents = [{"name": api.name, "versions": [_build_version(api, base)]} for api in apis]
         links = [{"rel": rel, "href": f"{base}{path}"} for rel, path in _MONITORING]
-        # An HTTP cache must not return the list to a browser, or the page to other clients.
+        # An extension may answer browsers with a page. Caches must not mix both.
         return {"apis": documents, "links": links}, {"Vary": "Accept"}
 
     def health() -> Any:
@@ -90,7 +86,7 @@ def make_blueprint(
         "/metrics": metrics,
     }
     if apis:
-        views["/"] = index
+        views["/"] = list_apis
     for path, view in views.items():
         monitoring.add_url_rule(
             path, view_func=view, strict_slashes=False, provide_automatic_options=False

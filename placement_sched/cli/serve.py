@@ -46,6 +46,7 @@ from placement_sched.config.conf import CONF
 from placement_sched.config.settings import Settings, is_explicit
 from placement_sched.config.sources import format_file_list
 from placement_sched.errors import ConfigurationError, Unavailable, format_error
+from placement_sched.model.extension import load_hooks
 from placement_sched.operations.aggregates import list_policies_in_use
 from placement_sched.operations.config_check import log_warnings
 from placement_sched.operations.prepare import warm_up
@@ -405,17 +406,15 @@ def check_noauth2(settings: Settings, host: str) -> None:
 
 
 def _print_start_line(settings: Settings, host: str, port: int, workers: int) -> None:
-    address = f"[{host}]" if ":" in host else host
+    url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     sys.stdout.write(
-        f"placement-sched serves http://{address}:{port} on {describe_database(settings)}, "
+        f"placement-sched serves {url} on {describe_database(settings)}, "
         f"auth {settings.api.auth_strategy}, workers {workers}{format_file_list(settings.conf)}"
         f"{logs.format_destination(CONF)}\n"
     )
-    has_console: bool | None = settings.console.enabled
-    if has_console is None:
-        has_console = any(ip_address(name).is_loopback for name in resolve(host))
-    if has_console:
-        sys.stdout.write(f"the console is at http://{address}:{port}/\n")
+    for describe in load_hooks("start_line", settings.DEFAULT.disabled_extensions):
+        if line := describe(settings, host, url):
+            sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 

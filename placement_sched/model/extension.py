@@ -38,7 +38,10 @@ class Extension:
       ``config validate`` and for the log of a server's start.
     * ``blueprints``: :class:`placement_sched.api.routing.Blueprint` objects of the Scheduler API.
     * ``policy_rules``: the API policy rules of these blueprints.
-    * ``install``: ``install(application, services)`` adds to the Flask application.
+    * ``install``: ``install(application, services)`` adds to the complete Flask application, whose
+      ``wsgi_app`` it may wrap.
+    * ``start_line``: ``describe(settings, host, url)`` returns a line that ``serve`` prints when it
+      starts on a host, or "".
     * ``periodic_tasks``: ``build(scheduler)`` returns tasks of a server
       (:class:`placement_sched.operations.periodic.PeriodicTask`).
     * ``old_rows``: ``purge(connection, before)`` deletes rows that are older than a time. It is
@@ -67,6 +70,7 @@ class Extension:
     blueprints: str = ""
     policy_rules: str = ""
     install: str = ""
+    start_line: str = ""
     periodic_tasks: str = ""
     old_rows: str = ""
     gauges: str = ""

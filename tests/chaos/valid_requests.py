@@ -66,7 +66,7 @@ _PROXIED_API_PATHS = {
 #: Values of path parameters that ``writes.py`` does not have.
 _OTHER_PATH_PARAMETERS: Mapping[str, Sequence[str]] = {
     "host": HOSTS,
-    "filename": ["console.css", "ask.js", "icon.svg"],
+    "filename": ["report.css", "ask.js", "icon.svg"],
     "below": ["users/u1", "projects"],
     "rest": ["nowhere", "hosts"],
 }

@@ -6,7 +6,6 @@ A chart is 100 units wide. The templates draw the numbers of this module unchang
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from placement_sched.explain.phrases import describe_cut_hosts, describe_stage
@@ -17,21 +16,16 @@ from placement_sched.explain.reader import (
     group_reasons,
     iterate_stages,
 )
-from placement_sched.model.decision import NO_VALID_HOST, SELECTED
 from placement_sched.model.document import Json
 
 #: Maximum number of hosts in a weights chart, and number of colours.
 BEST, COLOURS = 10, 8
 _WIDTH = 100.0
-#: Minimum number of intervals of a timeline that begins with the first decision.
-_MIN_INTERVALS = 40
 #: Colours of stages. Blue and green are the colours of hosts that remain or are selected.
 _STAGE_COLOURS = (1, 3, 4, 5, 7, 6)
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #: Weights whose sum is less than this are not drawn.
 _MIN_WEIGHT = 1e-9
-#: Weights that differ by less than this are shown as equal.
-_MIN_DIFFERENCE = 5e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,18 +142,6 @@ class WeightBar:
     weights: Mapping[str, Json]
 
 
-def compare_weights(first: Json, second: Json) -> tuple[tuple[str, float], ...]:
-    """Compare two hosts' weights by weigher, largest difference first.
-
-    ``first`` and ``second`` are hosts of an explanation. A difference is positive if the weigher
-    prefers the first host. Equal parts are omitted.
-    """
-    names = dict.fromkeys([*first["weights"], *second["weights"]])
-    differences = [(name, _get_weight(first, name) - _get_weight(second, name)) for name in names]
-    unequal = [pair for pair in differences if abs(pair[1]) >= _MIN_DIFFERENCE]
-    return tuple(sorted(unequal, key=lambda pair: -abs(pair[1])))
-
-
 @dataclass(frozen=True, slots=True)
 class WeightsPicture:
     """Chart of the best hosts as stacked bars.
@@ -178,7 +160,7 @@ def build_weights_picture(hosts: Sequence[Json], weighers: Sequence[Json]) -> We
     """Build the chart of the best of ``hosts``, which are in final order."""
     best = hosts[:BEST]
     names = [weigher["name"] for weigher in weighers]
-    effective = [name for name in names if any(_get_weight(host, name) for host in hosts)]
+    effective = [name for name in names if any(get_weight(host, name) for host in hosts)]
     colours = {name: number % COLOURS for number, name in enumerate(effective)}
     below = max((-_sum_weights(host, effective, -1) for host in best), default=0.0)
     above = max((_sum_weights(host, effective, 1) for host in best), default=0.0)
@@ -202,7 +184,7 @@ def _build_parts(
 ) -> Iterator[WeightPart]:
     ends = {1: below, -1: below}
     for name, colour in colours.items():
-        weighted = _get_weight(host, name)
+        weighted = get_weight(host, name)
         if not weighted:
             continue
         sign = 1 if weighted > 0 else -1
@@ -213,76 +195,13 @@ def _build_parts(
 
 
 def _sum_weights(host: Json, names: Sequence[str], sign: int) -> float:
-    return sum(weighted for name in names if (weighted := _get_weight(host, name)) * sign > 0)
+    return sum(weighted for name in names if (weighted := get_weight(host, name)) * sign > 0)
 
 
-def _get_weight(host: Json, name: str) -> float:
+def get_weight(host: Json, name: str) -> float:
+    """Return a weigher's part of a host's weight."""
     weight: Mapping[str, Any] = host["weights"].get(name) or {}
     return float(weight.get("weighted", 0.0))
-
-
-@dataclass(frozen=True, slots=True)
-class TimelineBar:
-    """The decisions of an interval, as a bar for each outcome.
-
-    ``placed`` and ``failed`` are the heights of the bars, and ``numbers`` are the counts.
-    """
-
-    start: float
-    width: float
-    placed: float
-    failed: float
-    numbers: tuple[int, int]
-    since: str
-    until: str
-
-
-@dataclass(frozen=True, slots=True)
-class TimelinePicture:
-    """Bars of decisions over time.
-
-    A bar is at most 100 units high.
-    """
-
-    bars: tuple[TimelineBar, ...]
-    since: str
-    until: str
-    largest: int
-
-
-def build_timeline_picture(counts: Json, *, is_whole: bool = False) -> TimelinePicture:
-    """Build the chart of ``GET /decision_counts``.
-
-    With ``is_whole``, ``counts`` begin with the first decision. The chart then begins earlier if
-    there are few intervals, so that no bar is as wide as the chart.
-    """
-    seconds = counts["bucket_seconds"]
-    begin, end = (datetime.fromisoformat(counts[name]) for name in ("since", "until"))
-    starts = [datetime.fromisoformat(bucket["begin"]) for bucket in counts["buckets"]]
-    begin = min([begin, *starts])
-    end = max([end, *(start + timedelta(seconds=seconds) for start in starts)])
-    if is_whole:
-        begin = min(begin, end - timedelta(seconds=seconds * _MIN_INTERVALS))
-    span = max((end - begin).total_seconds(), seconds)
-    numbers = [(bucket[SELECTED], bucket[NO_VALID_HOST]) for bucket in counts["buckets"]]
-    largest = max(map(sum, numbers), default=0)
-    return TimelinePicture(
-        bars=tuple(
-            TimelineBar(
-                start=_WIDTH * (start - begin).total_seconds() / span,
-                width=_WIDTH * seconds / span,
-                placed=_WIDTH * placed / largest,
-                failed=_WIDTH * failed / largest,
-                numbers=(placed, failed),
-                since=start.isoformat(),
-                until=(start + timedelta(seconds=seconds)).isoformat(),
-            )
-            for start, (placed, failed) in zip(starts, numbers, strict=True)
-        ),
-        since=begin.isoformat(),
-        until=end.isoformat(),
-        largest=largest,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,32 +6,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 
+from placement_sched.cli.report.charts import (
+    build_capacity_picture,
+    build_funnel_picture,
+    build_weights_picture,
+)
 from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.reader import (
     count_passed,
     describe_obstacle,
     format_node,
-    format_value,
     with_all_keys,
-)
-from placement_sched.extensions.console import units
-from placement_sched.extensions.console.charts import (
-    build_capacity_picture,
-    build_funnel_picture,
-    build_weights_picture,
 )
 from placement_sched.model.amounts import format_amount
 from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
-from placement_sched.model.provider import FULL, NEARLY_FULL
 
+STYLESHEET = Path(__file__).with_name("report.css")
 #: Maximum number of names in a sentence.
 _MAX_NAMES = 3
+
+
+#: Loader of the templates of reports.
+TEMPLATES = PackageLoader(__package__)
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -41,28 +43,27 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 @cache
 def read_stylesheet() -> str:
-    """Return the stylesheet of all pages and reports."""
-    return (files(__package__) / "static" / "console.css").read_text("utf-8")
+    """Return the stylesheet of reports, which pages of the console also use."""
+    return STYLESHEET.read_text("utf-8")
 
 
 @cache
 def _get_environment() -> Environment:
+    return build_environment(TEMPLATES)
+
+
+def build_environment(loader: BaseLoader) -> Environment:
+    """Build a template environment with the filters of reports."""
     environment = Environment(
-        loader=PackageLoader(__package__),
+        loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(
-        units.FILTERS,
-        number=_format_number,
-        hosts=_format_host_count,
-        sizes=format_sizes,
-        first_few=format_first_names,
-        words=format_value,
+        number=format_number, hosts=_format_host_count, first_few=format_first_names
     )
-    environment.globals.update(NEARLY_FULL=NEARLY_FULL, FULL=FULL)
     # Prefix of ids, for a part that is rendered twice on a page.
     environment.globals["prefix"] = ""
     # Builder of links for hosts and stages. Reports have no links.
@@ -70,30 +71,23 @@ def _get_environment() -> Environment:
     return environment
 
 
-def _format_number(value: float) -> str:
+def format_number(value: float) -> str:
     """Format a number, such as ``1,234``, with three decimals if not whole."""
     if isinstance(value, float) and not value.is_integer():
         return f"{value:,.3f}"
     return f"{int(value):,}"
 
 
-def format_sizes(flavor: Mapping[str, Any]) -> str:
-    """Format the sizes of a stored flavor, as ``2 VCPUs, 4 GiB, 40 GiB disk``."""
-    vcpus = f"{_format_number(flavor['vcpus'])} {'VCPU' if flavor['vcpus'] == 1 else 'VCPUs'}"
-    memory = format_amount(flavor["ram"], "MEMORY_MB")
-    return f"{vcpus}, {memory}, {format_amount(flavor['disk'], 'DISK_GB')} disk"
-
-
 def format_first_names(names: Sequence[str]) -> str:
     """Format the first names, and the number of other names."""
     remaining = len(names) - _MAX_NAMES
     return ", ".join(names[:_MAX_NAMES]) + (
-        f" and {_format_number(remaining)} more" if remaining > 0 else ""
+        f" and {format_number(remaining)} more" if remaining > 0 else ""
     )
 
 
 def _format_host_count(count: int) -> str:
-    return "1 host" if count == 1 else f"{_format_number(count)} hosts"
+    return "1 host" if count == 1 else f"{format_number(count)} hosts"
 
 
 #: The parts of a request spec to show, in this order.
@@ -161,27 +155,21 @@ def render_decision_report(decision: Json, heading: Heading, names: Mapping[str,
 
 
 def render_capacity_report(
-    result: Json,
-    request_body: Mapping[str, Any],
-    heading: Heading,
-    names: Mapping[str, str],
-    comparison: Mapping[str, Any] | None = None,
+    result: Json, request_body: Mapping[str, Any], heading: Heading, names: Mapping[str, str]
 ) -> str:
-    """Render the report of a ``POST /capacity`` response to this request body.
-
-    ``comparison`` has the ``rows`` before and after changes, and the ``plan`` of the moves.
-    """
-    no_comparison: Json = {"rows": [], "plan": None, "zone_columns": []}
-    values = (
-        _build_heading_values(heading)
-        | no_comparison
-        | dict(comparison or {})
-        | {
-            "request_rows": list_request_parts(request_body.get("request_spec", {})),
-            "capacity": build_capacity_picture(with_names(result, names), request_body.get("per")),
-        }
-    )
+    """Render the report of a ``POST /capacity`` response to this request body."""
+    values = build_capacity_values(result, request_body, heading, names)
     return render("capacity_report.html", values)
+
+
+def build_capacity_values(
+    result: Json, request_body: Mapping[str, Any], heading: Heading, names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Build the values of the template ``capacity_report.html``."""
+    return _build_heading_values(heading) | {
+        "request_rows": list_request_parts(request_body.get("request_spec", {})),
+        "capacity": build_capacity_picture(with_names(result, names), request_body.get("per")),
+    }
 
 
 def as_explanation(decision: Json) -> Json:

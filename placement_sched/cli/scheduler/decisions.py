@@ -42,6 +42,7 @@ from placement_sched.cli.output import (
     print_rows,
     show_progress,
 )
+from placement_sched.cli.report.html import render_decision_report
 from placement_sched.cli.scheduler import render_explanation
 from placement_sched.cli.scheduler.render_explanation import render
 from placement_sched.cli.scheduler.request_options import replace_json_paths
@@ -55,7 +56,6 @@ from placement_sched.errors import Invalid, NotFound, Unavailable, format_error
 from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.phrases import join_code
 from placement_sched.explain.reader import format_value, with_all_keys
-from placement_sched.extensions.console.reports import render_decision_report
 from placement_sched.model.clock import format_duration, parse_time, read_duration, utcnow
 from placement_sched.model.decision import KINDS
 from placement_sched.model.document import Json, PathStep, join_keys

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.cli.output import Column, format_count, make_table
+from placement_sched.cli.report.html import Heading
 from placement_sched.errors import Invalid
 from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.phrases import describe_cut_hosts
@@ -22,7 +23,6 @@ from placement_sched.explain.reader import (
     group_reasons,
     iterate_stages,
 )
-from placement_sched.extensions.console.reports import Heading
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 

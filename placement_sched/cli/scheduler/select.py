@@ -28,6 +28,7 @@ from placement_sched.cli.output import (
     print_document,
     print_output,
 )
+from placement_sched.cli.report.html import iterate_facts, render_explanation_report
 from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.render_explanation import (
     BEST,
@@ -51,7 +52,6 @@ from placement_sched.explain.reader import (
     list_stage_reasons,
 )
 from placement_sched.explain.values import PASSED, UNKNOWN
-from placement_sched.extensions.console.reports import iterate_facts, render_explanation_report
 from placement_sched.model.document import Json
 from placement_sched.model.names import format_suggestion, suggest_names
 

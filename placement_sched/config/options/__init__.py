@@ -30,7 +30,6 @@ GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = _with_options_of_extensions(
         "DEFAULT": compute.DEFAULT,
         "api": api.API,
         "api_database": compute.API_DATABASE,
-        "console": api.CONSOLE,
         "database": compute.DATABASE,
         "placement_database": placement.PLACEMENT_DATABASE,
         "placement": placement.PLACEMENT,

@@ -7,6 +7,14 @@ from typing import Any
 
 import flask
 
+from placement_sched.cli.report.charts import BEST, StagePicture, get_weight
+from placement_sched.cli.report.html import (
+    build_explanation_view,
+    format_first_names,
+    iterate_facts,
+    list_request_parts,
+    render_explanation_report,
+)
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.reader import (
@@ -17,7 +25,6 @@ from placement_sched.explain.reader import (
     format_value,
     list_stage_reasons,
 )
-from placement_sched.extensions.console.charts import BEST, StagePicture, compare_weights
 from placement_sched.extensions.console.client import ApiClient
 from placement_sched.extensions.console.forms import FIELDS, LABELS, FormRequest
 from placement_sched.extensions.console.page import (
@@ -27,13 +34,6 @@ from placement_sched.extensions.console.page import (
     get_api_client,
     redirect_without_empty_fields,
     render_result_page,
-)
-from placement_sched.extensions.console.reports import (
-    build_explanation_view,
-    format_first_names,
-    iterate_facts,
-    list_request_parts,
-    render_explanation_report,
 )
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.decision import SELECTED
@@ -140,6 +140,8 @@ _CHANGE_WORDS = {"drain": "drained", "remove": "removed", "add": "added"}
 #: Message for an empty form.
 _EMPTY_FORM = "Choose a flavor or enter its sizes, then ask."
 _MULTIPLIER = "weight_multiplier"
+#: Weights that differ by less than this are shown as equal.
+_MIN_DIFFERENCE = 5e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,13 +393,25 @@ def _build_host_values(
             "name": format_node(other["host"], other["node"]),
             "node": other["node"],
             "total": other["weight"] - own["weight"],
-            "parts": compare_weights(other, own),
+            "parts": _compare_weights(other, own),
         }
         for other in explanation["hosts"]
         if own is not None and other is not own
     ]
     path = list_stage_reasons(explanation, verdict) if verdict["verdict"] != "unknown" else []
     return {"verdict": verdict, "path": path, "differences": differences}
+
+
+def _compare_weights(first: Json, second: Json) -> tuple[tuple[str, float], ...]:
+    """Compare two hosts' weights by weigher, largest difference first.
+
+    ``first`` and ``second`` are hosts of an explanation. A difference is positive if the weigher
+    prefers the first host. Equal parts are omitted.
+    """
+    names = dict.fromkeys([*first["weights"], *second["weights"]])
+    differences = [(name, get_weight(first, name) - get_weight(second, name)) for name in names]
+    unequal = [pair for pair in differences if abs(pair[1]) >= _MIN_DIFFERENCE]
+    return tuple(sorted(unequal, key=lambda pair: -abs(pair[1])))
 
 
 def _build_stage_values(stages: Sequence[StagePicture], name: str, number: str) -> dict[str, Any]:

@@ -17,6 +17,11 @@ import flask
 from flask import request
 from werkzeug.datastructures import MultiDict
 
+from placement_sched.cli.report.html import (
+    build_capacity_values,
+    list_request_parts,
+    render_capacity_report,
+)
 from placement_sched.errors import Invalid
 from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.phrases import describe_hosts_without, describe_stage, select_subject
@@ -31,9 +36,9 @@ from placement_sched.extensions.console.page import (
     redirect_without_empty_fields,
     render_page,
     render_result_page,
+    render_template,
     send_csv,
 )
-from placement_sched.extensions.console.reports import list_request_parts, render_capacity_report
 from placement_sched.model.document import Json
 from placement_sched.model.instance_request import describe_unknown_facts
 from placement_sched.model.names import join_words
@@ -46,6 +51,8 @@ _RUNS = "/scheduler/v1/plan_runs"
 _RUNS_PER_PAGE = 50
 _CAPACITY, _PLAN = "/scheduler/v1/capacity", "/scheduler/v1/plan"
 _REBALANCE, _FAILOVER = "/scheduler/v1/rebalance", "/scheduler/v1/failover_capacity"
+#: The paths of the APIs that the pages need. Without them, there are no pages.
+API_PATHS = (_RUNS, _CAPACITY, _PLAN, _REBALANCE, _FAILOVER)
 _PARTS = ("zone", "aggregate", "host", "cell")
 #: The value of the form for a count of the whole cloud only.
 _WHOLE = "cloud"
@@ -56,6 +63,8 @@ _GOALS = {
     "pack": "empty as many hosts as possible",
     "spread": "lower the highest load",
 }
+#: Maximum number of flavors on the overview.
+_MAX_FLAVORS = 10
 #: Message for an empty form.
 _EMPTY_FORM = "Choose a flavor, or enter its sizes or a change, then count."
 #: A drained host is a host of the simulation with a disabled service.
@@ -468,11 +477,13 @@ def report() -> flask.Response:
     query, client = CapacityForm(request.args), get_api_client()
     changes = expand_changes(client, query.changes)
     body = query.body | ({"changes": changes} if changes else {})
-    extra = _count_flavors(client, query) | {"plan": _plan(client, query)} if changes else {}
-    result = client.post(_CAPACITY, body)
-    report_heading = build_heading("Capacity", *[("change", line) for line in query.changes_typed])
-    html = render_capacity_report(result, body, report_heading, client.map_aggregate_names(), extra)
-    return download("capacity.html", html)
+    heading = build_heading("Capacity", *[("change", line) for line in query.changes_typed])
+    result, names = client.post(_CAPACITY, body), client.map_aggregate_names()
+    if not changes:
+        return download("capacity.html", render_capacity_report(result, body, heading, names))
+    values = build_capacity_values(result, body, heading, names) | _count_flavors(client, query)
+    values |= {"plan": _plan(client, query), "capacity_title": "Capacity after the changes"}
+    return download("capacity.html", render_template("capacity_changes_report.html", values))
 
 
 def table() -> flask.Response:
@@ -488,6 +499,37 @@ def table() -> flask.Response:
             if count is not None:
                 rows.append([each.name, part, count.before, count.after, count.is_exact])
     return send_csv("capacity.csv", titles, rows)
+
+
+def show_remaining_capacity() -> flask.Response:
+    """Show the flavors with the least capacity, as a part of the overview."""
+    return render_result_page("fits.html", "Remaining capacity", {"flavors": []}, _count_fits)
+
+
+def _count_fits() -> Mapping[str, Any]:
+    body = {"request_spec": {}, "all_flavors": True, "per": "zone"}
+    flavors = sorted(
+        get_api_client().post(_CAPACITY, body)["flavors"],
+        key=lambda row: (row["capacity"], row["flavor"]),
+    )
+    return {"flavors": [_build_fit_row(row) for row in flavors[:_MAX_FLAVORS]]}
+
+
+def _build_fit_row(row: Json) -> Json:
+    """Build the row of a flavor, with the zones of least capacity first."""
+    zones = sorted(row.get("per", ()), key=lambda part: (part["capacity"], str(part["name"])))
+    stops = row["limited_by"]
+    # Show a reason with a detail, such as a trait that no host has, rather than a full resource.
+    details = (stop for stop in stops if not row["capacity"] and stop.get("detail"))
+    stop = next(details, next(iter(stops), None))
+    return {
+        "name": row["flavor"],
+        "capacity": row["capacity"],
+        "exact": row.get("exact", True),
+        "rejection": row.get("rejection", ""),
+        "zones": [(part["name"] or "-", part["capacity"]) for part in zones],
+        "stop": stop,
+    }
 
 
 def moves() -> flask.Response:
@@ -564,6 +606,7 @@ VIEWS: Mapping[str, Callable[..., flask.Response]] = {
     "/capacity/report": report,
     "/capacity/row": row,
     "/capacity/moves": moves,
+    "/overview/fits": show_remaining_capacity,
     "/plan_runs": list_runs,
     "/plan_runs/<uuid>": show_run,
 }

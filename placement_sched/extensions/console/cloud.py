@@ -16,7 +16,6 @@ from flask import request
 from placement_sched.errors import NotFound
 from placement_sched.explain.phrases import describe_code
 from placement_sched.explain.reader import format_value
-from placement_sched.extensions.console.charts import build_timeline_picture
 from placement_sched.extensions.console.client import ApiClient, ApiError
 from placement_sched.extensions.console.page import (
     build_share,
@@ -26,6 +25,7 @@ from placement_sched.extensions.console.page import (
     render_result_page,
     send_csv,
 )
+from placement_sched.extensions.console.timeline import build_timeline_picture
 from placement_sched.extensions.console.units import format_share, format_used
 from placement_sched.limits import MAX_LISTED_HOSTS, MAX_SEARCH_HITS
 from placement_sched.model.aggregates import POLICY_KEY
@@ -66,11 +66,10 @@ _COMMANDS = {
 #: Findings for differences between host aggregates and provider aggregates.
 _OUT_OF_STEP = frozenset({"not_in_placement", "stale_in_placement"})
 _OVERVIEW, _COUNTS = "/scheduler/v1/overview", "/scheduler/v1/decision_counts"
-_CHECK, _CAPACITY = "/scheduler/v1/aggregate_check", "/scheduler/v1/capacity"
+_CHECK = "/scheduler/v1/aggregate_check"
 _FAILOVER = "/scheduler/v1/failover_capacity"
 #: Maximum number of resource classes, zones and other rows.
 _MAX_CLASSES, _MAX_ZONES, _MAX_ROWS = 6, 12, 6
-_MAX_FLAVORS = 10
 _DAY = timedelta(days=1)
 
 
@@ -374,37 +373,6 @@ def show_findings() -> flask.Response:
     return render_result_page("findings.html", "Findings", {}, build_values)
 
 
-def show_remaining_capacity() -> flask.Response:
-    """Show the flavors with the least capacity, as a part of the overview."""
-    return render_result_page("fits.html", "Remaining capacity", {"flavors": []}, _count_fits)
-
-
-def _count_fits() -> Mapping[str, Any]:
-    body = {"request_spec": {}, "all_flavors": True, "per": "zone"}
-    flavors = sorted(
-        get_api_client().post(_CAPACITY, body)["flavors"],
-        key=lambda row: (row["capacity"], row["flavor"]),
-    )
-    return {"flavors": [_build_fit_row(row) for row in flavors[:_MAX_FLAVORS]]}
-
-
-def _build_fit_row(row: Json) -> Json:
-    """Build the row of a flavor, with the zones of least capacity first."""
-    zones = sorted(row.get("per", ()), key=lambda part: (part["capacity"], str(part["name"])))
-    stops = row["limited_by"]
-    # Show a reason with a detail, such as a trait that no host has, rather than a full resource.
-    details = (stop for stop in stops if not row["capacity"] and stop.get("detail"))
-    stop = next(details, next(iter(stops), None))
-    return {
-        "name": row["flavor"],
-        "capacity": row["capacity"],
-        "exact": row.get("exact", True),
-        "rejection": row.get("rejection", ""),
-        "zones": [(part["name"] or "-", part["capacity"]) for part in zones],
-        "stop": stop,
-    }
-
-
 def _get_visible(client: ApiClient, path: str, query: Mapping[str, str] | None = None) -> Any:
     """Get a document, or None if this person may not read it."""
     try:
@@ -614,7 +582,6 @@ def _list_decisions(client: ApiClient, name: str, text: str) -> Iterator[Hit]:
 VIEWS: Mapping[str, Callable[..., Any]] = {
     "/": show_overview,
     "/overview/findings": show_findings,
-    "/overview/fits": show_remaining_capacity,
     "/aggregates": show_aggregates,
     "/aggregates.csv": download_aggregates,
     "/cloud": show_hosts,

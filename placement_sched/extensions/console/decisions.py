@@ -10,10 +10,15 @@ from urllib.parse import urlencode
 import flask
 from flask import request
 
+from placement_sched.cli.report.html import (
+    as_explanation,
+    build_explanation_view,
+    list_request_parts,
+    render_decision_report,
+)
 from placement_sched.errors import Invalid
 from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.phrases import describe_code
-from placement_sched.extensions.console.charts import build_timeline_picture
 from placement_sched.extensions.console.client import ApiClient, ApiError, join_path
 from placement_sched.extensions.console.forms import build_form_query
 from placement_sched.extensions.console.page import (
@@ -28,12 +33,7 @@ from placement_sched.extensions.console.page import (
     render_result_page,
     send_csv,
 )
-from placement_sched.extensions.console.reports import (
-    as_explanation,
-    build_explanation_view,
-    list_request_parts,
-    render_decision_report,
-)
+from placement_sched.extensions.console.timeline import build_timeline_picture
 from placement_sched.model import decision as model
 from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json

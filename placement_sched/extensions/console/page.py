@@ -6,22 +6,27 @@ import io
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import flask
+from jinja2 import ChoiceLoader, Environment, PackageLoader
 
 from placement_sched.api.middleware import WSGI, StartResponse
 from placement_sched.api.request import get_status
+from placement_sched.cli.report.html import TEMPLATES, Heading, build_environment
+from placement_sched.cli.service import resolve
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Error, Forbidden, NotFound
 from placement_sched.extensions.console.client import ApiClient, ApiError
 from placement_sched.extensions.console.forms import build_curl
-from placement_sched.extensions.console.reports import Heading, render
+from placement_sched.extensions.console.units import FILTERS
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
+from placement_sched.model.provider import FULL, NEARLY_FULL
 
 #: Headers of every response below ``/console``. They allow only scripts and styles of this service,
 #: and no inline scripts or styles.
@@ -87,6 +92,17 @@ def is_shown(request: flask.Request, settings: Settings) -> bool:
     return is_local(request) if enabled is None else enabled
 
 
+def describe_address(settings: Settings, host: str, url: str) -> str:
+    """Return the line of ``serve`` about the console at ``url``, or "".
+
+    ``host`` is the address of the server.
+    """
+    is_shown: bool | None = settings.console.enabled
+    if is_shown is None:
+        is_shown = any(map(_is_loopback, resolve(host)))
+    return f"the console is at {url}/" if is_shown else ""
+
+
 def is_local(request: flask.Request) -> bool:
     """Return whether a browser on this machine requests a loopback address.
 
@@ -142,13 +158,15 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
+#: The name of the page that links lead to only if the APIs serve what it needs.
+_CAPACITY = "Capacity"
 #: The pages of the navigation: name, path below ``/console/``, purpose.
 NAVIGATION = (
     ("Overview", "", "Hosts, used resources and failed requests"),
     ("Ask", "ask", "Explanation of a request: selected and rejected hosts"),
     ("Cloud", "cloud", "Every host, coloured by its used resources"),
     ("Decisions", "decisions", "Recorded decisions and their reasons"),
-    ("Capacity", "capacity", "How many more instances fit"),
+    (_CAPACITY, "capacity", "How many more instances fit"),
     ("Aggregates", "aggregates", "Host aggregates and reserved hosts"),
     ("Policies", "policies", "The options of each scheduling policy"),
 )
@@ -208,20 +226,37 @@ def render_page(
     """Render a page from a template that extends ``page.html``.
 
     Templates have ``root`` (the path of the console without a trailing slash), ``title``,
-    ``person`` (the signed-in person) and ``here`` (the path and query string of the page). The
-    value ``share`` is a :class:`Share`, or None for a page without a Share menu.
+    ``person`` (the signed-in person), ``here`` (the path and query string of the page) and
+    ``has_capacity`` (whether the capacity pages exist). The value ``share`` is a :class:`Share`, or
+    None for a page without a Share menu.
     """
     request = flask.request
+    has_capacity = "console.capacity_index" in flask.current_app.view_functions
     common = {
         "root": f"{request.root_path}/console",
         "title": title,
-        "navigation": NAVIGATION,
+        "has_capacity": has_capacity,
+        "navigation": [page for page in NAVIGATION if has_capacity or page[0] != _CAPACITY],
         "person": flask.g.get("person"),
         "cloud_name": flask.g.get("cloud_name"),
         "share": Share(),
         "here": request.full_path.rstrip("?"),
     }
-    return with_headers(flask.Response(render(template, {**common, **(values or {})}), status))
+    html = render_template(template, {**common, **(values or {})})
+    return with_headers(flask.Response(html, status))
+
+
+def render_template(template: str, values: Mapping[str, Any]) -> str:
+    """Render a template of the console, which may include parts of reports."""
+    return _get_environment().get_template(template).render(values)
+
+
+@cache
+def _get_environment() -> Environment:
+    environment = build_environment(ChoiceLoader([PackageLoader(__package__), TEMPLATES]))
+    environment.filters.update(FILTERS)
+    environment.globals.update(NEARLY_FULL=NEARLY_FULL, FULL=FULL)
+    return environment
 
 
 def redirect_without_empty_fields() -> flask.Response | None:

@@ -8,6 +8,7 @@ import gzip
 import re
 from collections.abc import Callable
 from functools import lru_cache, partial
+from typing import Any
 
 import flask
 from flask import request
@@ -16,12 +17,16 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.exceptions import NotFound as NoRoute
 from werkzeug.routing import BaseConverter
 
+from placement_sched.api.application import Application
+from placement_sched.api.health import HOME
 from placement_sched.api.request import MethodNotAllowed
 from placement_sched.api.routing import Services
+from placement_sched.cli.report.html import STYLESHEET
 from placement_sched.errors import Error, Forbidden, Invalid, NotFound, shorten
 from placement_sched.extensions.console import ask, capacity, cloud, decisions
 from placement_sched.extensions.console.client import ApiError, SignInNeeded
 from placement_sched.extensions.console.page import (
+    add_security_headers,
     build_form_error,
     check_same_origin,
     check_shown,
@@ -84,9 +89,6 @@ def _is_file() -> bool:
     return request.endpoint == "console.static"
 
 
-#: View of ``/`` that returns None if the client does not prefer HTML.
-Home = Callable[[], flask.Response | None]
-
 #: Queries that scripts may send as a POST. They change nothing.
 _READ_ONLY_POSTS = re.compile(
     r"/scheduler/v1/(explain|capacity|plan|rebalance|decisions/[^/]+/replay)"
@@ -95,7 +97,7 @@ _READ_ONLY_POSTS = re.compile(
 _APIS = re.compile(r"/(compute|image|placement|scheduler)(/.*)?")
 #: Methods of the error page for unknown paths.
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_PAGES = (cloud, ask, decisions, capacity)
+_PAGES = (cloud, ask, decisions)
 _JSON, _HTML = "application/json", "text/html"
 #: Maximum length of an unknown path in a message, in characters.
 _MAX_SHOWN_PATH = 200
@@ -109,10 +111,31 @@ class _Anything(BaseConverter):
     part_isolating = False
 
 
-def build_blueprint(services: Services) -> flask.Blueprint:
-    """Build the blueprint of the routes below ``/console``."""
-    console = flask.Blueprint("console", __name__, static_folder="static")
+class _Blueprint(flask.Blueprint):
+    """Blueprint whose static files include the stylesheet of reports."""
+
+    def send_static_file(self, filename: str) -> flask.Response:
+        if filename == STYLESHEET.name:
+            return flask.send_file(STYLESHEET, max_age=self.get_send_file_max_age(filename))
+        return super().send_static_file(filename)
+
+
+def install(application: Application, services: Services) -> None:
+    """Add the console below ``/console``, and for browsers at ``/``."""
     sign_in_views = SignInViews(services.settings)
+    application.register_blueprint(
+        _build_blueprint(application, services, sign_in_views), url_prefix="/console"
+    )
+    application.view_functions[HOME] = _build_home(
+        services, sign_in_views, application.view_functions[HOME]
+    )
+    application.wsgi_app = add_security_headers(application.wsgi_app)  # type: ignore[assignment,method-assign] # as Flask does
+
+
+def _build_blueprint(
+    application: Application, services: Services, sign_in_views: SignInViews
+) -> flask.Blueprint:
+    console = _Blueprint("console", __name__, static_folder="static")
 
     def check_request() -> flask.Response | None:
         return _check_request(services, sign_in_views)
@@ -124,7 +147,8 @@ def build_blueprint(services: Services) -> flask.Blueprint:
     for path, view in sign_in_views.get_views().items():
         console.add_url_rule(path, view_func=view, methods=["GET", "POST"])
     console.add_url_rule("/api/<path:path>", view_func=forward, methods=["GET", "POST"])
-    for module in _PAGES:
+    paths = {rule.rule for rule in application.url_map.iter_rules()}
+    for module in (*_PAGES, *([capacity] if paths.issuperset(capacity.API_PATHS) else [])):
         for path, view in module.VIEWS.items():
             name = f"{module.__name__.rpartition('.')[2]}_{view.__name__}"
             console.add_url_rule(path, name, view, methods=["GET"], strict_slashes=False)
@@ -132,14 +156,15 @@ def build_blueprint(services: Services) -> flask.Blueprint:
     return console
 
 
-def make_home(services: Services) -> Home:
+def _build_home(
+    services: Services, sign_in_views: SignInViews, list_apis: Callable[[], Any]
+) -> Callable[[], Any]:
     """Build the view of ``/``, which shows the console to allowed browsers."""
-    sign_in_views = SignInViews(services.settings)
 
-    def show_home() -> flask.Response | None:
+    def show_home() -> Any:
         kinds = request.accept_mimetypes
         if kinds.best_match([_JSON, _HTML]) != _HTML or not is_shown(request, services.settings):
-            return None
+            return list_apis()
         try:
             page = _check_request(services, sign_in_views) or cloud.show_overview()
         except Exception as failure:  # noqa: BLE001 - rendered as an error page

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from placement_sched.explain.reader import describe_limit_reason
+from placement_sched.explain.reader import describe_limit_reason, format_value
 from placement_sched.model.amounts import format_amount, format_class, format_number
 from placement_sched.model.clock import format_duration, utcnow
 from placement_sched.model.provider import FULL, NEARLY_FULL
@@ -68,6 +68,13 @@ def _build_element(moment: datetime, words: str) -> Markup:
     )
 
 
+def format_sizes(flavor: Mapping[str, Any]) -> str:
+    """Format the sizes of a stored flavor, as ``2 VCPUs, 4 GiB, 40 GiB disk``."""
+    vcpus = f"{flavor['vcpus']:,} {'VCPU' if flavor['vcpus'] == 1 else 'VCPUs'}"
+    memory = format_amount(flavor["ram"], "MEMORY_MB")
+    return f"{vcpus}, {memory}, {format_amount(flavor['disk'], 'DISK_GB')} disk"
+
+
 #: The template filters by name.
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "class_name": format_class,
@@ -76,4 +83,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "stop_words": describe_limit_reason,
     "time": format_time,
     "age": format_age,
+    "sizes": format_sizes,
+    "words": format_value,
 }

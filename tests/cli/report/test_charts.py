@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.extensions.console.charts import (
-    BEST,
-    build_funnel_picture,
-    build_weights_picture,
-)
+from placement_sched.cli.report.charts import BEST, build_funnel_picture, build_weights_picture
 from tests.support.explanations import (
     build_explanation,
     build_stage,

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from placement_sched.extensions.console.reports import (
+from placement_sched.cli.report.html import (
     Heading,
     render_capacity_report,
     render_decision_report,

@@ -14,7 +14,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-STYLESHEET_PATH = "/console/static/console.css"
+STYLESHEET_PATH = "/console/static/report.css"
 LONG_TEXT = "a" * 9000
 #: Paths without a page.
 UNKNOWN_PATHS = [

@@ -12,7 +12,7 @@ from placement_sched.extensions.console.page import NAVIGATION
 
 GZIP_HEADERS = {"Accept": "text/html", "Accept-Encoding": "gzip, deflate, br"}
 SAME_ORIGIN_HEADERS = {**GZIP_HEADERS, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
-STYLESHEET_PATH = "/console/static/console.css"
+STYLESHEET_PATH = "/console/static/report.css"
 POLICIES_API_PATH = "/console/api/scheduler/v1/policies"
 #: Maximum number of bytes of the first page with all its files.
 MAX_COMPRESSED_BYTES = 300_000

@@ -482,6 +482,7 @@ class CloudPage {
 
   /** Write the selection to the links of its panel. */
   linkSelection() {
+    if (!this.place.dataset.capacity) return;
     const chosen = this.find("#chosen");
     const names = this.selectedNames();
     const group = names.length > MAX_NAMED ? this.groupOf(names) : null;

@@ -23,6 +23,7 @@ from placement_sched.cli.output import (
     print_output,
     show_waiting,
 )
+from placement_sched.cli.report.html import render_capacity_report
 from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.request_options import (
     add_change_arguments,
@@ -33,7 +34,6 @@ from placement_sched.cli.scheduler.request_options import (
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.reader import format_limit_reason
-from placement_sched.extensions.console.reports import render_capacity_report
 from placement_sched.extensions.what_if.capacity.count import CloudPart
 from placement_sched.extensions.what_if.cli.plan_output import print_unknown_facts
 from placement_sched.model.document import Json, PathStep
