@@ -21,7 +21,7 @@ LOGGED_REQUESTS = [
     ("GET", "/compute/v2.1/os-services", "admin", "compute", "/v2.1/os-services", 200),
     ("GET", "/image/v2/images", "admin", "image", "/v2/images", 200),
     ("GET", "/identity/v3", "admin", "identity", "/v3", 200),
-    ("GET", "/console/", "admin", None, None, 303),
+    ("GET", "/", "admin", None, None, 200),
     ("GET", "/placement/traits", "stranger", "placement", "/traits", 401),
     ("GET", "/placement/traits", "reader", "placement", "/traits", 403),
     ("GET", "/placement/traits?x=1", "admin", "placement", "/traits", 400),

@@ -28,8 +28,8 @@ CODE_FOLDERS = (
 PROSE_PATHS = (
     *("README.md", "CONTRIBUTING.md", "MAINTAINING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md"),
     *("SECURITY.md", "doc", "api-ref", "bench", "deploy", "devstack", "examples", "releasenotes"),
-    *("Makefile", ".ci", "placement_sched/extensions/console", "ruff.toml", "setup.cfg", "tox.ini"),
-    *("pyproject.toml", ".pre-commit-config.yaml", ".github"),
+    *("Makefile", ".ci", "placement_sched/cli/report", "placement_sched/extensions/console"),
+    *("ruff.toml", "setup.cfg", "tox.ini", "pyproject.toml", ".pre-commit-config.yaml", ".github"),
 )
 PROSE_SUFFIXES = {".rst", ".md", ".inc"}
 DATA_SUFFIXES = {".yaml", ".yml", ".json"}

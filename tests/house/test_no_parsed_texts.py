@@ -79,7 +79,7 @@ ALLOWED = {
         "extensions/console/ask:_format_multiplier",
         "extensions/console/ask:_list_multipliers",
         "extensions/console/client:ApiClient.send",
-        "extensions/console/routes:build_blueprint",
+        "extensions/console/routes:_build_blueprint",
         "scheduler/explain/ineffective_specs:_find_reason",
     },
     "names of hosts, and nova's extra specs and metadata": {

@@ -51,5 +51,5 @@ def test_write_option_adds_the_license_line_only_once(folder):
 def test_every_kind_of_source_file_is_found():
     paths = {str(path.relative_to(ROOT)) for path in list_source_files(ROOT)}
     assert {"placement_sched/cli/main.py", "tests/lanes.py", "setup.py", ".ci/run"} < paths
-    assert {"placement_sched/extensions/console/static/map.js", "alembic/script.py.mako"} < paths
+    assert {"placement_sched/cli/report/report.css", "alembic/script.py.mako"} < paths
     assert not [name for name in paths if name.startswith(".venv")]

@@ -46,7 +46,8 @@ def is_plugin(path: Path) -> bool:
 
 def is_module_allowed_to_be_short(path: Path) -> bool:
     """Return whether a module with a single importer may be short."""
-    top = path.parent == PACKAGE
+    # The core loads modules of an extension by the paths of hooks.
+    top = path.parent == PACKAGE or path.parent.parent == PACKAGE / "extensions"
     stands_for_nova = path.parent.name == "nova_plugins"
     return (
         top

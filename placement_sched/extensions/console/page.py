@@ -158,7 +158,7 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-#: The name of the page that links lead to only if the APIs serve what it needs.
+#: The page that exists only if the APIs have the routes that it needs.
 _CAPACITY = "Capacity"
 #: The pages of the navigation: name, path below ``/console/``, purpose.
 NAVIGATION = (

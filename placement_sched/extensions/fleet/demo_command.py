@@ -25,10 +25,11 @@ from placement_sched.cli.arguments import Commands, WrongArguments, add_command,
 from placement_sched.cli.output import print_document, show_waiting
 from placement_sched.cli.scheduler.render_explanation import render
 from placement_sched.cli.service import find_free_port, parse_port
-from placement_sched.errors import Error, Invalid
+from placement_sched.errors import Error, Invalid, Unavailable
 from placement_sched.extensions.fleet import demo as demos
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
+from placement_sched.model.extension import find_extensions
 
 _LOOPBACK, _PORT = "127.0.0.1", 8778
 _SERVER = f"http://{_LOOPBACK}:{_PORT}"
@@ -152,6 +153,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongArguments("--port needs --console")
     if arguments.console and arguments.format != "text":
         raise WrongArguments(f"--console cannot be combined with --format {arguments.format}")
+    if arguments.console and "console" not in find_extensions():
+        raise Unavailable("--console needs the extension console, which is not installed")
     with ExitStack() as stack:
         # Signals end the process as Ctrl-C does, so that temporary files are removed.
         for number in (signal.SIGTERM, signal.SIGHUP):

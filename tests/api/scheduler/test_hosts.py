@@ -17,7 +17,6 @@ def test_host_capacity_of_more_than_64_bits_is_shown(cloud_app):
     document["inventories"]["VCPU"] = {"total": 2**31 - 1, "allocation_ratio": 3e38}
     cloud_app.put_json(f"{path}/inventories", document, headers=LATEST_HEADERS)
     assert cloud_app.get(f"{HOSTS_PATH}/cn1").json
-    assert "cn1" in cloud_app.get("/console/hosts/cn1", headers={"Host": "localhost"}).text
 
 
 @pytest.mark.slow

@@ -10,10 +10,12 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.model.provider import FULL, NEARLY_FULL
+from tests.support.clouds import uuid_of
 from tests.support.host_maps import LICENSED_TRAIT, add_aggregate
 from tests.support.hosts import add_flavor, add_node
 from tests.support.policies import settings_with_policies
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
+from tests.support.versions import LATEST_HEADERS
 
 SCRIPT_TAG = "<script>alert('x')</script>\"&'"
 
@@ -182,6 +184,14 @@ def test_host_page_shows_the_provider_tree(modifiable_browser):
     page = modifiable_browser.get("/console/hosts/cn1")
     shown = [(one["class"][1], one.h3.text) for one in page.html.select(".provider")]
     assert shown == [("deep0", "cn1"), ("deep1", "numa0"), ("deep2", "card")]
+
+
+def test_host_page_shows_a_capacity_of_more_than_64_bits(modifiable_browser, sqlite_app):
+    path = f"/placement/resource_providers/{uuid_of('cn1')}/inventories"
+    document = sqlite_app.get(path, headers=LATEST_HEADERS).json
+    document["inventories"]["VCPU"] = {"total": 2**31 - 1, "allocation_ratio": 3e38}
+    sqlite_app.put_json(path, document, headers=LATEST_HEADERS)
+    assert "cn1" in modifiable_browser.get("/console/hosts/cn1")
 
 
 def test_unknown_host_shows_the_api_error(browser_with_hosts):

@@ -4,6 +4,7 @@
 import pytest
 from webtest import TestApp
 
+from placement_sched.extensions.console.page import describe_address
 from tests.extensions.console.pages import NAVIGATION_PATHS, SAME_ORIGIN_HEADERS
 from tests.extensions.console.pages import browser as browser  # noqa: PLC0414 - a fixture
 
@@ -15,6 +16,7 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 STYLESHEET_PATH = "/console/static/report.css"
+SERVER_URL = "http://192.0.2.1:8778"
 LONG_TEXT = "a" * 9000
 #: Paths without a page.
 UNKNOWN_PATHS = [
@@ -133,3 +135,20 @@ def test_paths_outside_the_console_have_no_content_security_policy(browser):
     for path in ("/healthz", "/consoles", "/scheduler/v1/policies"):
         response = browser.get(path, headers={"X-Auth-Token": "admin"}, status="*")
         assert "Content-Security-Policy" not in response.headers
+
+
+@pytest.mark.parametrize(
+    ("host", "is_enabled", "is_shown"),
+    [
+        ("127.0.0.1", None, True),
+        ("192.0.2.1", None, False),
+        ("192.0.2.1", True, True),
+        ("127.0.0.1", False, False),
+    ],
+)
+def test_serve_shows_the_address_of_the_console_if_the_host_serves_it(
+    sqlite_settings, host, is_enabled, is_shown
+):
+    settings = sqlite_settings.with_overrides({"console.enabled": is_enabled})
+    line = describe_address(settings, host, SERVER_URL)
+    assert line == (f"the console is at {SERVER_URL}/" if is_shown else "")

@@ -19,12 +19,14 @@ from urllib.request import Request, urlopen
 import pytest
 
 from placement_sched.cli.main import main
+from placement_sched.extensions.fleet import demo_command
 from placement_sched.extensions.fleet.demo import (
     DISABLED_HOST,
     DISABLED_REASON,
     FULL_RACK,
     SILENT_HOST,
 )
+from tests.cli.conftest import run_main as run_main  # noqa: PLC0414 - a fixture
 from tests.support.commands import run_captured
 from tests.support.servers import PROGRAM, build_environment, wait_until
 from tests.support.versions import LATEST_HEADERS
@@ -431,6 +433,13 @@ def test_demo_rejects_console_with_json(run_main):
     status, _, error = run_main("demo", "--console", "--format", "json")
     assert status == 2
     assert "--console cannot be combined with --format json" in error
+
+
+def test_demo_rejects_console_if_it_is_not_installed(run_main, monkeypatch):
+    monkeypatch.setattr(demo_command, "find_extensions", dict)
+    status, _, error = run_main("demo", "--console")
+    assert status == 1
+    assert "--console needs the extension console, which is not installed" in error
 
 
 def test_demo_rejects_a_port_without_the_console(run_main):
