@@ -77,6 +77,8 @@ def test_wheel_has_modules_migrations_and_type_marker(wheel):
     assert modules | migrations <= names
     assert "placement_sched/py.typed" in names
     assert "placement_sched/_migrations/script.py.mako" in names
+    files = ("report.css", "templates/report.html", "templates/parts/funnel.html")
+    assert {f"placement_sched/cli/report/{name}" for name in files} <= names
     assert not [name for name in names if name.startswith(("tests/", "alembic/"))]
 
 

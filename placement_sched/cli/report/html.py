@@ -28,12 +28,10 @@ from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
 
 STYLESHEET = Path(__file__).with_name("report.css")
-#: Maximum number of names in a sentence.
-_MAX_NAMES = 3
-
-
 #: Loader of the templates of reports.
 TEMPLATES = PackageLoader(__package__)
+#: Maximum number of names in a sentence.
+_MAX_NAMES = 3
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
