@@ -13,6 +13,9 @@ from placement_sched.model.hardware.pci_devices import ReportedPools
 from placement_sched.model.names import PERCENT_METRICS
 from placement_sched.model.provider import Inventory
 
+#: States of hosts. ``disabled`` hosts may be up or down.
+HOST_STATES = ("up", "down", "disabled")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric(NovaObject):

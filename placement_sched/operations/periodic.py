@@ -31,8 +31,8 @@ from placement_sched.model.document import Json
 from placement_sched.model.extension import load_hooks
 from placement_sched.model.names import suggest_name
 from placement_sched.operations import Progress
-from placement_sched.scheduler.decision_views import find_hosts_now
 from placement_sched.scheduler.policies.registry import get_policies
+from placement_sched.scheduler.replay import find_hosts_now
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import decisions
 from placement_sched.store.placement import change_log

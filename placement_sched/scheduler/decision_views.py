@@ -29,7 +29,6 @@ from placement_sched.model.decision import (
     DecisionSeed,
     DecisionSummary,
     RecordedFunnel,
-    RunDifference,
     find_differences,
 )
 from placement_sched.model.document import Json
@@ -41,11 +40,12 @@ from placement_sched.scheduler.explain.explanation import make_explanation
 from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.explain.verdicts import build_verdicts, map_reported_trees
 from placement_sched.scheduler.policies.registry import Policies
+from placement_sched.scheduler.replay import build_request
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.schemas import formats
 from placement_sched.store import decisions
-from placement_sched.store.compute import compute_nodes, flavors, server_groups
+from placement_sched.store.compute import compute_nodes, flavors
 
 _IDS = ("request_id", "global_request_id")
 #: Query parameters that are fields of :class:`DecisionQuery` without conversion.
@@ -276,23 +276,11 @@ def replay(
     return run(scheduler)
 
 
-def find_hosts_now(scheduler: Scheduler, decision: Decision) -> tuple[str, ...]:
-    """Choose a host for each instance of a recorded request, as of now.
-
-    Returns no hosts if there is no valid host now. Raises the errors of :meth:`Scheduler.explain`.
-    """
-    conditions = decision.conditions or Conditions()
-    document, _ = _build_request(scheduler, decision, conditions)
-    request = scheduler.reader.read(document)
-    with scheduler.evaluate(scheduler.reader.validate(request)) as (_, run):
-        return tuple(best.service_host for best, *_ in run.selections)
-
-
 def _replay_run(
     scheduler: Scheduler, decision: Decision, settings: str, view: ExplanationView
 ) -> Json:
     conditions = decision.conditions or Conditions()
-    document, differing = _build_request(scheduler, decision, conditions)
+    document, differing = build_request(scheduler, decision, conditions)
     request = scheduler.reader.read(
         document,
         alternates=conditions.alternates,
@@ -318,24 +306,6 @@ def _replay_run(
         "now": explanation,
         "differences": [asdict(item) for item in differing],
     }
-
-
-def _build_request(
-    scheduler: Scheduler, decision: Decision, conditions: Conditions
-) -> tuple[Json, list[RunDifference]]:
-    """Return the recorded request, and a difference if its group is gone."""
-    document = {
-        **decision.request,
-        "instance_uuids": [place.instance for place in decision.instances],
-    }
-    if not conditions.names_group:
-        return document, []
-    group = document["instance_group"]["uuid"]
-    with scheduler.source.read() as connection:
-        stored = server_groups.find_by_uuid(connection, group)
-    if stored is None:
-        return document, [RunDifference("server group", group, None)]
-    return {**document, "instance_group": group}, []
 
 
 def _select_overrides(scheduler: Scheduler, decision: Decision, settings: str) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_ATTENTION_HOSTS
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate, parse_zones
 from placement_sched.model.compute_node import (
+    HOST_STATES,
     ComputeNode,
     Service,
     is_recently_seen,
@@ -29,9 +30,6 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import compute_nodes, hosts, instances, services
 from placement_sched.store.compute.hosts import ProviderInTree, ServedNode, TreeAmounts
 from placement_sched.store.compute.other_consumers import list_other_consumers
-
-#: States of hosts. ``disabled`` hosts may be up or down.
-STATES = ("up", "down", "disabled")
 
 #: Maximum number of nodes that a statement names. For more nodes, reading all rows is faster.
 _MAX_NAMED = 1000
@@ -162,7 +160,7 @@ def sum_cloud(scheduler: Scheduler) -> Json:
         amounts = hosts.sum_amounts(connection, None)
         counts = instances.count_by_host(connection, None)
         node_states = [snapshot.build_state(node, node.cell_uuid) for node in nodes]
-    states: Counter[str] = Counter(dict.fromkeys(STATES, 0))
+    states: Counter[str] = Counter(dict.fromkeys(HOST_STATES, 0))
     by_zone, by_aggregate = defaultdict[str, _HostSums](_HostSums), dict[int, _HostSums]()
     attention: list[Json] = []
     counts_by_host: Counter[str] = Counter()

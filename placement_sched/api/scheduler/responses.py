@@ -9,10 +9,11 @@ from typing import Any
 
 from placement_sched.api.validation import Schemas
 from placement_sched.explain.kinds import KINDS
+from placement_sched.explain.phrases import KINDS
 from placement_sched.model import decision
+from placement_sched.model.compute_node import HOST_STATES
 from placement_sched.model.document import Json
 from placement_sched.model.rejection import OTHER
-from placement_sched.scheduler.host_views import STATES
 from placement_sched.schemas.parts import (
     BOOLEAN,
     NULLABLE_UUID,
@@ -216,7 +217,7 @@ REPLAY = Schemas(build_schema({"then": DECISION, "now": EXPLANATION, "difference
 _CONSUMER: Json = {**build_texts("host", "type", "uuid"), "project_id": NULLABLE_TEXT}
 OTHER_CONSUMERS = build_list_schema(build_schema({**_CONSUMER, "resources": build_map(INTEGER)}))
 
-_STATE: Json = {"enum": list(STATES)}
+_STATE: Json = {"enum": list(HOST_STATES)}
 _LISTED_HOST = build_schema(
     {
         **build_texts("host", "node", "zone", "policy"),
@@ -234,7 +235,7 @@ _SUMS: Json = {"hosts": INTEGER, "instances": INTEGER, "resources": build_map(_U
 OVERVIEW = Schemas(
     build_schema(
         {
-            "hosts": build_schema(dict.fromkeys(("total", *STATES), INTEGER)),
+            "hosts": build_schema(dict.fromkeys(("total", *HOST_STATES), INTEGER)),
             "instances": INTEGER,
             "zones": build_list_schema(build_schema({"zone": TEXT, **_SUMS})),
             "aggregates": build_list_schema(build_schema({"uuid": UUID, "name": TEXT, **_SUMS})),

@@ -22,9 +22,9 @@ from placement_sched.cli.output import (
 )
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.model.aggregates import DEFAULT_POLICY
+from placement_sched.model.compute_node import HOST_STATES
 from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
-from placement_sched.scheduler.host_views import STATES
 
 #: Columns of the list by resource class. The JSON output has all resource classes.
 _COLUMNS = {"VCPU": "Free VCPU", "MEMORY_MB": "Free memory", "DISK_GB": "Free disk"}
@@ -44,7 +44,10 @@ def register(commands: Commands) -> None:
         "--aggregate", metavar="AGGREGATE", help="only hosts of this aggregate (name or uuid)"
     )
     parser.add_argument(
-        "--state", choices=STATES, action="append", help="only hosts in this state (repeatable)"
+        "--state",
+        choices=HOST_STATES,
+        action="append",
+        help="only hosts in this state (repeatable)",
     )
     parser.add_argument(
         "--trait", metavar="TRAIT", action="append", help="only hosts with this trait (repeatable)"
