@@ -5,14 +5,13 @@ from collections.abc import Mapping
 
 from placement_sched.api.paging import parse_page, with_next_link
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
-from placement_sched.api.scheduler import responses
+from placement_sched.api.scheduler import decision_views, responses
+from placement_sched.api.scheduler.decision_views import CURRENT_SETTINGS, RECORDED_SETTINGS
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.explain.values import ExplanationView
 from placement_sched.model import decision as model
 from placement_sched.model.document import Json
-from placement_sched.scheduler import decision_views
-from placement_sched.scheduler.decision_views import CURRENT_SETTINGS, RECORDED_SETTINGS
 from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.formats import normalize_uuid

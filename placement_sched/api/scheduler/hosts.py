@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from placement_sched.api.paging import build_page, parse_limit_and_marker
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import responses
+from placement_sched.api.scheduler.host_views import HostQuery, list_hosts, show_host, sum_cloud
 from placement_sched.api.validation import Schemas
 from placement_sched.model.compute_node import HOST_STATES
 from placement_sched.model.document import Json
 from placement_sched.operations.aggregate_check import check_aggregates
-from placement_sched.scheduler.host_views import HostQuery, list_hosts, show_host, sum_cloud
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.parts import NAME, PAGING, build_object_schema
 

@@ -2,14 +2,13 @@
 """Routes of scheduling and of scheduling policies."""
 
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
-from placement_sched.api.scheduler import request_schema, responses
+from placement_sched.api.scheduler import policy_views, request_schema, responses
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.explain.values import ExplanationView
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.request_stats import get_request_stats
-from placement_sched.scheduler import policy_views
 from placement_sched.scheduler.scheduler import Scheduler
 
 select_blueprint = Blueprint("select_destinations", __name__)

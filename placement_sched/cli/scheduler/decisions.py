@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from placement_sched.api.scheduler.decision_views import read_query
 from placement_sched.cli.arguments import (
     Commands,
     EmbeddedParser,
@@ -61,7 +62,6 @@ from placement_sched.model.decision import KINDS
 from placement_sched.model.document import Json, PathStep, join_keys
 from placement_sched.model.names import read_uuid
 from placement_sched.operations.periodic import purge_decisions
-from placement_sched.scheduler.decision_views import read_query
 
 #: Maximum number of instances of a decision in a list.
 _MAX_INSTANCES = 3

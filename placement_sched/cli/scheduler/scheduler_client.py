@@ -19,6 +19,8 @@ from keystoneauth1.exceptions import ClientException, EndpointNotFound
 from requests import ConnectTimeout
 
 from placement_sched.api.scheduler import decisions, hosts, instances, request_schema, scheduling
+from placement_sched.api.scheduler.host_views import show_host
+from placement_sched.api.scheduler.policy_views import list_policies, show_policy
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
@@ -36,8 +38,6 @@ from placement_sched.extensions.what_if.plan_runs import change_move
 from placement_sched.extensions.what_if.routes import capacity, plan_runs, plans
 from placement_sched.model.document import Json
 from placement_sched.scheduler.caches import ProcessCaches
-from placement_sched.scheduler.host_views import show_host
-from placement_sched.scheduler.policy_views import list_policies, show_policy
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import flavors, host_aggregates, server_groups
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import orjson
 
+from placement_sched.api.scheduler import policy_views
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_ATTENTION_HOSTS
@@ -23,7 +24,6 @@ from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance, NovaCell
 from placement_sched.model.names import canonicalize_uuid, suggest_name
 from placement_sched.model.provider import FULL, NEARLY_FULL, Inventory
-from placement_sched.scheduler import policy_views
 from placement_sched.scheduler.host_manager import CellStates
 from placement_sched.scheduler.policies.registry import Policies, get_policies
 from placement_sched.scheduler.scheduler import Scheduler

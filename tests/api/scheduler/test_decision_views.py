@@ -6,14 +6,15 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from placement_sched.api.scheduler.decision_views import CURRENT_SETTINGS, RECORDED_SETTINGS, replay
 from placement_sched.errors import Invalid
 from placement_sched.explain.values import ExplanationView
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.scheduler.claim import ClaimMode
-from placement_sched.scheduler.decision_views import CURRENT_SETTINGS, RECORDED_SETTINGS, replay
 from placement_sched.store import decisions
 from tests.conftest import make_settings
 from tests.exploring import scale_example_count
+from tests.scheduler.conftest import make_new_app as make_new_app  # noqa: PLC0414 - a fixture
 from tests.scheduler.providers import add_provider
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.statements import record_statements
