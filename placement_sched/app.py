@@ -3,7 +3,7 @@
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random, SystemRandom
 from typing import TypeVar
@@ -24,7 +24,7 @@ from placement_sched.api.metrics import Metrics
 from placement_sched.api.middleware import WSGI, log_requests, observe_requests, set_request_context
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.placement.routes import API as PLACEMENT
-from placement_sched.api.policy import Policy, check_files
+from placement_sched.api.policy import AdministratorPolicy, Policy, check_files
 from placement_sched.api.policy_rules import RULES
 from placement_sched.api.routing import Services
 from placement_sched.api.scheduler.routes import API as SCHEDULER
@@ -160,6 +160,28 @@ def make_application(services: Services) -> Application:
     _wrap_application(application)
     for install in load_hooks("install", disabled):
         install(application, services)
+    return application
+
+
+def make_local_application(settings: Settings) -> Application:
+    """Create the application of a command without a server.
+
+    It has the APIs that commands use. Their caller is an administrator, whom neither keystone nor a
+    policy file restricts. Errors are raised, not answered.
+    """
+    # For a single request, filling the provider cache would take longer than the search.
+    services = make_services(settings, caches=ProcessCaches())
+    services = replace(
+        services,
+        settings=settings.with_overrides({"api.auth_strategy": "noauth2"}),
+        policy=AdministratorPolicy(settings, RULES),
+    )
+    apis = {
+        "/compute": COMPUTE,
+        "/scheduler": build_api(frozenset(settings.DEFAULT.disabled_extensions)),
+    }
+    application = Application(services, apis, make_blueprint(services))
+    application.config["PROPAGATE_EXCEPTIONS"] = True
     return application
 
 

@@ -311,7 +311,12 @@ class Application(flask.Flask):
         return self._report_error(error)
 
     def _report_error(self, failure: Exception) -> flask.Response:
-        """Report a failure in the format of the API, and log defects."""
+        """Report a failure in the format of the API, and log defects.
+
+        Flask's ``PROPAGATE_EXCEPTIONS`` raises the failure instead.
+        """
+        if self.config["PROPAGATE_EXCEPTIONS"]:
+            raise failure
         request = _get_request()
         error = failure if isinstance(failure, Error) else Error(_DEFECT)
         status = get_status(error)

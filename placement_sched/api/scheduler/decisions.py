@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes of decisions."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from placement_sched.api.paging import parse_page, with_next_link
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
@@ -12,8 +12,6 @@ from placement_sched.db.transaction import Connection
 from placement_sched.explain.values import ExplanationView
 from placement_sched.model import decision as model
 from placement_sched.model.document import Json
-from placement_sched.scheduler.policies.registry import get_policies
-from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.formats import normalize_uuid
 from placement_sched.schemas.parts import AMOUNT, NAME, PAGING, UUID, build_object_schema
 from placement_sched.store import decisions
@@ -50,44 +48,11 @@ REPLAY = Schemas(
 def index(call: ApiCall) -> ApiResponse:
     """List decisions, newest first, page by page.
 
-    With ``rejected``, a page may have fewer entries than the limit although another page follows.
+    ``rejected`` selects decisions that rejected this host: a page may have fewer entries than the
+    limit although another page follows. If no decision matches, ``warnings`` names the filter
+    values that do not exist.
     """
-    body = list_decisions(call.services.scheduler, dict(call.query))
-    return with_next_link(call, _DECISIONS, body)
-
-
-@blueprint.get(
-    "/v1/decision_counts", policy=f"{_POLICY}:list", query=COUNT, response=responses.DECISION_COUNTS
-)
-def count(call: ApiCall) -> ApiResponse:
-    """Count decisions by outcome, by their most frequent values and by time."""
-    return ApiResponse(body=count_decisions(call.services.scheduler, dict(call.query)))
-
-
-@blueprint.get(_DECISION, policy=f"{_POLICY}:show", response=responses.SHOW_DECISION)
-def show(call: ApiCall, uuid: str) -> ApiResponse:
-    """Show a decision with its request and funnel."""
-    return ApiResponse(body=show_decision(call.services.scheduler, uuid))
-
-
-@blueprint.post(
-    f"{_DECISION}/replay",
-    policy=f"{_POLICY}:replay",
-    body=REPLAY,
-    errors=(404, 500),
-    response=responses.REPLAY,
-)
-def replay(call: ApiCall, uuid: str) -> ApiResponse:
-    """Evaluate the request of a decision again and return the differences."""
-    return ApiResponse(body=replay_decision(call.services.scheduler, uuid, call.body))
-
-
-def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
-    """List a page of decisions, newest first.
-
-    ``next`` is the marker of the next page, or None. ``rejected`` selects decisions that rejected
-    this host. If none matches, ``warnings`` names the filter values that do not exist.
-    """
+    query, scheduler = dict(call.query), call.services.scheduler
     filters = decision_views.read_query(query)
     limit, marker = parse_page(query)
     with scheduler.database.read() as connection:
@@ -102,44 +67,53 @@ def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
                 "next": rows[-1].uuid if len(rows) == limit else None,
             }
         if not page["decisions"] and page["next"] is None and marker is None:
-            policies = get_policies(scheduler.live.get_settings(), scheduler.clock)
+            policies = call.get_policies()
             if warnings := list(decision_views.find_unknown_names(connection, query, policies)):
                 page["warnings"] = warnings
-        return _with_names(connection, page)
+        _add_names(connection, page["decisions"])
+    return with_next_link(call, _DECISIONS, page)
 
 
-def count_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
-    """Count decisions by outcome, most frequent values and time."""
-    filters = decision_views.read_query(query)
-    with scheduler.database.read() as connection:
-        return decision_views.count_decisions(connection, filters, scheduler.clock())
+@blueprint.get(
+    "/v1/decision_counts", policy=f"{_POLICY}:list", query=COUNT, response=responses.DECISION_COUNTS
+)
+def count(call: ApiCall) -> ApiResponse:
+    """Count decisions by outcome, by their most frequent values and by time."""
+    filters = decision_views.read_query(dict(call.query))
+    return ApiResponse(body=call.read(decision_views.count_decisions, filters, call.read_clock()))
 
 
-def _with_names(connection: Connection, page: Json) -> Json:
-    uuids = {instance["uuid"] for entry in page["decisions"] for instance in entry["instances"]}
-    names = instances.map_display_names(connection, uuids) if uuids else {}
-    for entry in page["decisions"]:
-        for instance in entry["instances"]:
-            instance["name"] = names.get(instance["uuid"])
-    return page
+@blueprint.get(_DECISION, policy=f"{_POLICY}:show", response=responses.SHOW_DECISION)
+def show(call: ApiCall, uuid: str) -> ApiResponse:
+    """Show a decision with its request and funnel."""
+    decision = call.read(decisions.get_by_uuid, normalize_uuid(uuid))
+    return ApiResponse(body=decision_views.build_decision_view(decision))
 
 
-def show_decision(scheduler: Scheduler, uuid: str) -> Json:
-    """Return a decision.
-
-    Raises :class:`NotFound` if it does not exist.
-    """
-    with scheduler.database.read() as connection:
-        return decision_views.build_decision_view(
-            decisions.get_by_uuid(connection, normalize_uuid(uuid))
-        )
-
-
-def replay_decision(scheduler: Scheduler, uuid: str, body: Json) -> Json:
-    """Explain the request of a decision again, and list the differences."""
-    with scheduler.database.read() as connection:
-        decision = decisions.get_by_uuid(connection, normalize_uuid(uuid))
-    view = ExplanationView(max_rejected=body.get("max_rejected", ExplanationView().max_rejected))
-    return decision_views.replay(
-        scheduler, decision, settings=body.get("settings", CURRENT_SETTINGS), view=view
+@blueprint.post(
+    f"{_DECISION}/replay",
+    policy=f"{_POLICY}:replay",
+    body=REPLAY,
+    errors=(404, 500),
+    response=responses.REPLAY,
+)
+def replay(call: ApiCall, uuid: str) -> ApiResponse:
+    """Evaluate the request of a decision again and return the differences."""
+    decision = call.read(decisions.get_by_uuid, normalize_uuid(uuid))
+    settings = call.body.get("settings", CURRENT_SETTINGS)
+    max_rejected = call.body.get("max_rejected", ExplanationView().max_rejected)
+    body = decision_views.replay(
+        call.services.scheduler,
+        decision,
+        settings=settings,
+        view=ExplanationView(max_rejected=max_rejected),
     )
+    return ApiResponse(body=body)
+
+
+def _add_names(connection: Connection, entries: Sequence[Json]) -> None:
+    all_instances = [instance for entry in entries for instance in entry["instances"]]
+    uuids = {instance["uuid"] for instance in all_instances}
+    names = instances.map_display_names(connection, uuids) if uuids else {}
+    for instance in all_instances:
+        instance["name"] = names.get(instance["uuid"])

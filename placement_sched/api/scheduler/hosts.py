@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes of hosts and of the check of host aggregates."""
 
-from collections.abc import Iterable
-
 from placement_sched.api.paging import build_page, parse_limit_and_marker
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import responses
 from placement_sched.api.scheduler.host_views import HostQuery, list_hosts, show_host, sum_cloud
 from placement_sched.api.validation import Schemas
 from placement_sched.model.compute_node import HOST_STATES
-from placement_sched.model.document import Json
 from placement_sched.operations.aggregate_check import check_aggregates
-from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.parts import NAME, PAGING, build_object_schema
 
 blueprint = Blueprint("hosts", __name__)
@@ -33,27 +29,15 @@ LIST = Schemas(
 def index(call: ApiCall) -> ApiResponse:
     """List hosts with state, zone, policy, aggregates, traits and resources."""
     limit, marker = parse_limit_and_marker(call)
-    document = search_hosts(call.services.scheduler, call.query, limit=limit, marker=marker)
-    return ApiResponse(body=document | build_page(call, "hosts", document["hosts"]).body)
-
-
-def search_hosts(
-    scheduler: Scheduler,
-    query: Iterable[tuple[str, str]],
-    *,
-    limit: int | None = None,
-    marker: str | None = None,
-) -> Json:
-    """List the hosts that match a query string, or a page of them."""
-    pairs = list(query)
     filters = HostQuery(
-        **{name: value for name, value in pairs if name in _SINGLE_VALUED},
-        states=[value for name, value in pairs if name == "state"],
-        traits=[value for name, value in pairs if name == "trait"],
+        **{name: value for name, value in call.query if name in _SINGLE_VALUED},
+        states=call.list_values("state"),
+        traits=call.list_values("trait"),
         marker=marker,
         limit=limit,
     )
-    return list_hosts(scheduler, filters)
+    document = list_hosts(call.services.scheduler, filters)
+    return ApiResponse(body=document | build_page(call, "hosts", document["hosts"]).body)
 
 
 @blueprint.get("/v1/overview", policy=f"{_POLICY}:list", response=responses.OVERVIEW)

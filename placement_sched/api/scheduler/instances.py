@@ -15,7 +15,6 @@ from placement_sched.operations import services as operations
 from placement_sched.operations.nova_cloud import NovaObjectKind
 from placement_sched.scheduler import request
 from placement_sched.scheduler.instance_requests import read_requests
-from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas import formats, parts
 from placement_sched.schemas.formats import normalize_uuid
 from placement_sched.schemas.request_spec import INSTANCE_REQUEST
@@ -95,7 +94,11 @@ def index(call: ApiCall) -> ApiResponse:
 @blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", response=SHOW_RESPONSE)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show an instance."""
-    return ApiResponse(body=show_instance(call.services.scheduler, uuid))
+    return ApiResponse(body=call.read(_read_document, normalize_uuid(uuid)))
+
+
+def _read_document(connection: Connection, uuid: str) -> Json:
+    return _as_documents(connection, [instances.get_by_uuid(connection, uuid)])[0]
 
 
 @blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,))
@@ -103,16 +106,6 @@ def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete an instance and its allocations."""
     call.write(operations.remove, normalize_uuid(uuid))
     return ApiResponse(status=204)
-
-
-def show_instance(scheduler: Scheduler, uuid: str) -> Json:
-    """Return the record of an instance.
-
-    Raises :class:`NotFound` if it does not exist.
-    """
-    with scheduler.database.read() as connection:
-        instance = instances.get_by_uuid(connection, normalize_uuid(uuid))
-        return _as_documents(connection, [instance])[0]
 
 
 def _as_documents(connection: Connection, rows: Sequence[Instance]) -> list[Json]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from placement_sched.api.validation import Schemas
 from placement_sched.explain.kinds import KINDS
-from placement_sched.explain.phrases import KINDS
 from placement_sched.model import decision
 from placement_sched.model.compute_node import HOST_STATES
 from placement_sched.model.document import Json

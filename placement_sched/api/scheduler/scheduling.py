@@ -6,10 +6,8 @@ from placement_sched.api.scheduler import policy_views, request_schema, response
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.explain.values import ExplanationView
 from placement_sched.model.aggregates import POLICY_KEY
-from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.request_stats import get_request_stats
-from placement_sched.scheduler.scheduler import Scheduler
 
 select_blueprint = Blueprint("select_destinations", __name__)
 
@@ -30,7 +28,25 @@ def select(call: ApiCall) -> ApiResponse:
     The hosts are claimed unless ``claim`` is false.
     """
     check_policy_hint(call)
-    return ApiResponse(body=select_hosts(call.services.scheduler, call.body, call.ids))
+    body, scheduler = with_whole_numbers(call.body), call.services.scheduler
+    _check_requests(body)
+    stats = get_request_stats()
+    options: Json = {
+        "alternates": body.get("return_alternates", False),
+        "claiming": request_schema.CLAIM_MODES[body.get("claim", True)],
+        "ids": call.ids,
+    }
+    try:
+        if "requests" not in body:
+            stats.result = scheduler.select_destinations(body["request_spec"], **options)
+            return ApiResponse(body=stats.result.result)
+        specs = [entry["request_spec"] for entry in body["requests"]]
+        results = scheduler.select_together(specs, **options)
+    except NoValidHost as error:
+        stats.result = error.result
+        raise
+    stats.other_results = tuple(results)
+    return ApiResponse(body={"results": [result.result for result in results]})
 
 
 @select_blueprint.post(
@@ -41,9 +57,28 @@ def select(call: ApiCall) -> ApiResponse:
     response=responses.EXPLAIN,
 )
 def explain(call: ApiCall) -> ApiResponse:
-    """Return the funnel and hosts of a request without claiming."""
+    """Return the funnel and hosts of a request without claiming.
+
+    With ``keep`` the explanation is recorded as a decision.
+    """
     check_policy_hint(call)
-    return ApiResponse(body=explain_request(call.services.scheduler, call.body, call.ids))
+    body = with_whole_numbers(call.body)
+    hosts = body.get("hosts")
+    view = ExplanationView(
+        hosts=None if hosts is None else tuple(hosts),
+        max_rejected=body.get("max_rejected", ExplanationView().max_rejected),
+    )
+    result = call.services.scheduler.explain(
+        body["request_spec"],
+        overrides=body.get("overrides") or {},
+        view=view,
+        alternates=body.get("return_alternates", False),
+        policy=body.get("policy"),
+        changes=body.get("changes") or (),
+        recorded_for=call.ids if body.get("keep") else None,
+    )
+    get_request_stats().result = result
+    return ApiResponse(body=result.result)
 
 
 @select_blueprint.get("/v1/policies", policy=f"{_POLICIES}:list", response=responses.POLICIES)
@@ -68,29 +103,6 @@ def show_policy(call: ApiCall, name: str) -> ApiResponse:
     return ApiResponse(body=policy_views.show_policy(call.services.scheduler, name))
 
 
-def select_hosts(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
-    """Select hosts for a request, or for several, and claim them."""
-    body = with_whole_numbers(body)
-    _check_requests(body)
-    stats = get_request_stats()
-    options: Json = {
-        "alternates": body.get("return_alternates", False),
-        "claiming": request_schema.CLAIM_MODES[body.get("claim", True)],
-        "ids": ids,
-    }
-    try:
-        if "requests" not in body:
-            stats.result = scheduler.select_destinations(body["request_spec"], **options)
-            return stats.result.result
-        specs = [entry["request_spec"] for entry in body["requests"]]
-        results = scheduler.select_together(specs, **options)
-    except NoValidHost as error:
-        stats.result = error.result
-        raise
-    stats.other_results = tuple(results)
-    return {"results": [result.result for result in results]}
-
-
 def _check_requests(body: Json) -> None:
     if "requests" in body and "request_spec" in body:
         raise Invalid(
@@ -101,30 +113,6 @@ def _check_requests(body: Json) -> None:
             "claim 'add' is not possible with requests: move each instance by a request of its own",
             json_path="$.claim",
         )
-
-
-def explain_request(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
-    """Return the funnel and hosts of a request without claiming.
-
-    With ``keep`` the explanation is recorded as a decision with the request ids ``ids``.
-    """
-    body = with_whole_numbers(body)
-    hosts = body.get("hosts")
-    view = ExplanationView(
-        hosts=None if hosts is None else tuple(hosts),
-        max_rejected=body.get("max_rejected", ExplanationView().max_rejected),
-    )
-    result = scheduler.explain(
-        body["request_spec"],
-        overrides=body.get("overrides") or {},
-        view=view,
-        alternates=body.get("return_alternates", False),
-        policy=body.get("policy"),
-        changes=body.get("changes") or (),
-        recorded_for=ids if body.get("keep") else None,
-    )
-    get_request_stats().result = result
-    return result.result
 
 
 def check_policy_hint(call: ApiCall) -> None:

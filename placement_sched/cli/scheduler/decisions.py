@@ -48,7 +48,7 @@ from placement_sched.cli.scheduler import render_explanation
 from placement_sched.cli.scheduler.render_explanation import render
 from placement_sched.cli.scheduler.request_options import replace_json_paths
 from placement_sched.cli.scheduler.scheduler_client import (
-    SchedulerApi,
+    SchedulerClient,
     add_common_arguments,
     add_server_arguments,
     open_scheduler,
@@ -448,7 +448,7 @@ def run_watch(arguments: argparse.Namespace) -> int:
     return _NO_FIT
 
 
-def _evaluate(scheduler: SchedulerApi, uuid: str, *, is_first: bool) -> tuple[list[str], str]:
+def _evaluate(scheduler: SchedulerClient, uuid: str, *, is_first: bool) -> tuple[list[str], str]:
     """Return the hosts that the instances would get now, and an obstacle.
 
     The obstacle is the reason if there are no hosts. If the server does not answer, this is an
@@ -523,7 +523,7 @@ def _parse_seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(problem) from None
 
 
-def _find_decision(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
+def _find_decision(scheduler: SchedulerClient, arguments: argparse.Namespace) -> str:
     """Return the uuid of the decision that the arguments name.
 
     Raises :class:`NotFound` without a decision, and :class:`Invalid` for a malformed id.
@@ -549,7 +549,7 @@ def _find_decision(scheduler: SchedulerApi, arguments: argparse.Namespace) -> st
 
 
 def _list_decisions(
-    scheduler: SchedulerApi, query: dict[str, str], limit: int, marker: str | None
+    scheduler: SchedulerClient, query: dict[str, str], limit: int, marker: str | None
 ) -> Json:
     """Return up to ``limit`` decisions, from several pages if necessary.
 
@@ -576,7 +576,9 @@ def _reject_unknown(page: Json) -> None:
         raise NotFound("; ".join(f"{_get_option(row['key'])}: {row['detail']}" for row in warnings))
 
 
-def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[str, str]) -> None:
+def _follow(
+    scheduler: SchedulerClient, arguments: argparse.Namespace, query: dict[str, str]
+) -> None:
     """Print existing and then new decisions until Ctrl-C, oldest first."""
     form: str = arguments.format
     columns = find_columns(_COLUMNS, arguments.column)
@@ -606,7 +608,7 @@ def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[
 
 
 def iterate_new_decisions(
-    scheduler: SchedulerApi, filters: dict[str, str], newest_decisions: list[Json]
+    scheduler: SchedulerClient, filters: dict[str, str], newest_decisions: list[Json]
 ) -> Iterator[Any]:
     """Yield at each step the decisions since the previous step, newest first.
 

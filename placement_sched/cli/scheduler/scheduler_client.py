@@ -1,29 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access of commands to the scheduler: over HTTP, or inside the command.
+"""Access of commands to the scheduler API: of a server, or in this process.
 
-A scheduler inside the command uses the configured database.
+The API in this process uses the configured database.
 """
 
 import argparse
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-import orjson
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException, EndpointNotFound
 from requests import ConnectTimeout
 
-from placement_sched.api.scheduler import decisions, hosts, instances, request_schema, scheduling
-from placement_sched.api.scheduler.host_views import show_host
-from placement_sched.api.scheduler.policy_views import list_policies, show_policy
-from placement_sched.api.validation import Schemas, check_texts
-from placement_sched.api.versions import Version
-from placement_sched.app import make_services
+from placement_sched.api.in_process import make_adapter
+from placement_sched.app import make_local_application
 from placement_sched.cli.arguments import EmbeddedParser, add_output, parse_seconds
 from placement_sched.cli.database import check_file_exists, hide_password, read_command_settings
 from placement_sched.cli.login import add_login_arguments, make_adapters
@@ -33,131 +27,20 @@ from placement_sched.clients.session import (
     iterate_exception_chain,
     silence_library_logs,
 )
-from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
-from placement_sched.extensions.what_if.plan_runs import change_move
-from placement_sched.extensions.what_if.routes import capacity, plan_runs, plans
-from placement_sched.model.document import Json
-from placement_sched.scheduler.caches import ProcessCaches
-from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store.compute import flavors, host_aggregates, server_groups
+from placement_sched.errors import Error, Invalid, NotFound, NoValidHost, ServiceFailed, Unavailable
+from placement_sched.model.document import Json, build_json_path, find_invalid_text
+from placement_sched.schemas.formats import show_value
 
 #: Default timeout of a request, in seconds. Longer than the server waits for locks.
 TIMEOUT = 120
-#: Prefix of the message about a document that does not match its schema.
-_PREFIX = "JSON does not validate"
 _ANY_STATUS = range(1000)
 #: Path of an API, which may be at the end of the server's URL in a service catalogue.
 _API_PATH = re.compile(r"/(placement|scheduler(/v1)?)$")
 
-#: Schemas and function of each request, by its method and path. ``*`` is a name.
-_ROUTES: dict[str, tuple[Schemas | None, Callable[..., Json]]] = {
-    "POST capacity": (capacity.CAPACITY, capacity.count_capacity),
-    "GET decisions": (decisions.LIST, decisions.list_decisions),
-    "GET decisions/*": (None, decisions.show_decision),
-    "POST decisions/*/replay": (decisions.REPLAY, decisions.replay_decision),
-    "POST explain": (request_schema.EXPLAIN, scheduling.explain_request),
-    "POST failover_capacity": (capacity.FAILOVER_CAPACITY, capacity.report_failover),
-    "GET instances/*": (None, instances.show_instance),
-    "GET hosts": (None, hosts.search_hosts),
-    "GET hosts/*": (None, show_host),
-    "POST plan": (plans.PLAN, plans.plan_changes),
-    "POST plan_runs": (plan_runs.CREATE_RUN, plan_runs.create_run),
-    "GET plan_runs": (plan_runs.LIST_RUNS, plan_runs.list_runs),
-    "GET plan_runs/*": (None, plan_runs.show_run),
-    "PUT plan_runs/*": (plan_runs.CHANGE_RUN, plan_runs.change_run),
-    "PUT plan_runs/*/moves/*": (plan_runs.CHANGE_MOVE, change_move),
-    "GET policies": (None, lambda scheduler: {"policies": list_policies(scheduler)}),
-    "GET policies/*": (None, show_policy),
-    "POST rebalance": (plans.REBALANCE, plans.suggest_moves),
-    "POST select_destinations": (request_schema.SELECT, scheduling.select_hosts),
-}
 #: Paths of lists whose documents have ``next`` (the marker of the next page), not links.
 _PAGED = (("decisions",), ("plan_runs",))
 #: A query string, as pairs or a mapping.
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
-
-
-class SchedulerApi(ABC):
-    """Scheduler of a command, which returns the JSON of ``/scheduler/v1``.
-
-    Its methods raise the errors of the scheduler, such as :class:`Invalid` or :class:`NotFound`.
-    """
-
-    #: URL of the server, or of the database without its password.
-    place: str
-
-    @abstractmethod
-    def map_aggregate_names(self) -> dict[str, str]:
-        """Map uuids of host aggregates to names."""
-
-    @abstractmethod
-    def list_flavor_names(self) -> list[str]:
-        """Return the names of stored flavors."""
-
-    @abstractmethod
-    def _call(
-        self, method: str, *path: str, query: Query | None = None, body: Json | None = None
-    ) -> Json:
-        """Return the response to a request."""
-
-    def get(self, *path: str, query: Query | None = None) -> Json:
-        """Return the resource or list at a path below ``/scheduler/v1``.
-
-        In a list of decisions or plan runs, ``next`` is the marker of the next page, or None.
-        """
-        return self._call("GET", *path, query=query)
-
-    def post(self, *path: str, body: Json) -> Json:
-        """Run the action at a path with ``body``, and return its response.
-
-        Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
-        """
-        return self._call("POST", *path, body=body)
-
-    def put(self, *path: str, body: Json) -> Json:
-        """Change the plan run or the move at a path, and return it."""
-        return self._call("PUT", *path, body=body)
-
-
-class DirectScheduler(SchedulerApi):
-    """Scheduler inside the command, which uses the configured database."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self.place = hide_password(scheduler.database)
-
-    def map_aggregate_names(self) -> dict[str, str]:
-        """Map uuids of host aggregates to names."""
-        with self._scheduler.database.read() as connection:
-            return {row.uuid: row.name for row in host_aggregates.read_snapshot(connection)}
-
-    def has_server_group(self, uuid: str) -> bool:
-        """Return whether a server group is stored."""
-        with self._scheduler.database.read() as connection:
-            return bool(server_groups.find_existing_uuids(connection, [uuid]))
-
-    def list_flavor_names(self) -> list[str]:
-        """Return the names of stored flavors."""
-        with self._scheduler.database.read() as connection:
-            return [flavor.name for flavor in flavors.list_flavors(connection)]
-
-    def _call(
-        self, method: str, *path: str, query: Query | None = None, body: Json | None = None
-    ) -> Json:
-        route = "/".join("*" if number % 2 else step for number, step in enumerate(path))
-        schemas, function = _ROUTES[f"{method} {route}"]
-        arguments = [argument for argument in (query, body) if argument is not None]
-        if schemas is not None:
-            _check(schemas, dict(arguments[0]))
-        document = function(self._scheduler, *path[1::2], *arguments)
-        return dict(orjson.loads(orjson.dumps(document)))  # times as texts, as over HTTP
-
-
-def _check(schemas: Schemas, body: Json) -> None:
-    check_texts(body, _PREFIX)
-    schema = schemas.find_schema(Version(1, 0))
-    if schema is not None:
-        schema.check(body, _PREFIX)
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
@@ -184,13 +67,19 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-class SchedulerClient(SchedulerApi):
-    """Client of the scheduler API of a server.
+class SchedulerClient:
+    """Client of the scheduler API of a server, or of an application in this process.
 
-    Methods raise the errors of the server. ``timeout`` is in seconds.
+    Methods return JSON and raise the errors of the server. ``timeout`` is in seconds. ``database``
+    is the URL of the database without its password if the application is in this process.
     """
 
-    def __init__(self, adapter: Adapter, timeout: float = TIMEOUT) -> None:
+    #: URL of the server, or of the database of an application in this process.
+    place: str
+
+    def __init__(
+        self, adapter: Adapter, timeout: float = TIMEOUT, *, database: str | None = None
+    ) -> None:
         with suppress(ClientException):
             if not _find_endpoint(adapter) and _find_endpoint(adapter, service_type="placement"):
                 # The catalogue has only the Placement API of the server.
@@ -199,37 +88,67 @@ class SchedulerClient(SchedulerApi):
         # moment of the next request.
         adapter.connect_retries = adapter.status_code_retries = 0
         adapter.additional_headers["Connection"] = "close"
-        self._adapter, self._timeout = adapter, timeout
+        self._timeout = timeout
         self._service = RemoteService(adapter, "scheduler", timeout)
-        self.place = _API_PATH.sub("", self._service.url)
+        self._compute = RemoteService(adapter, "compute", timeout)
+        self._url = _API_PATH.sub("", self._service.url)
+        self.place = self._url if database is None else database
+        self.is_local = database is not None
+
+    def get(self, *path: str, query: Query | None = None) -> Json:
+        """Return the resource or list at a path below ``/scheduler/v1``.
+
+        In a list of decisions or plan runs, ``next`` is the marker of the next page, or None.
+        """
+        return self._call("GET", *path, query=query)
+
+    def post(self, *path: str, body: Json) -> Json:
+        """Run the action at a path with ``body``, and return its response.
+
+        Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
+        """
+        return self._call("POST", *path, body=body)
+
+    def put(self, *path: str, body: Json) -> Json:
+        """Change the plan run or the move at a path, and return it."""
+        return self._call("PUT", *path, body=body)
 
     def map_aggregate_names(self) -> dict[str, str]:
         """Map uuids of host aggregates to names.
 
         If the caller may not list aggregates, there are no names.
         """
-        compute = RemoteService(self._adapter, "compute", self._timeout)
-        path = f"{self.place}/compute/v2.1/os-aggregates"
+        path = f"{self._url}/compute/v2.1/os-aggregates"
         with suppress(ServiceFailed):
-            return dict(compute.read_list(path, "aggregates", itemgetter("uuid", "name")))
+            names = self._compute.read_list(path, "aggregates", itemgetter("uuid", "name"))
+            return dict(names)
         return {}
 
     def list_flavor_names(self) -> list[str]:
         """Return the names of stored flavors."""
-        compute = RemoteService(self._adapter, "compute")
-        path = f"{self.place}/compute/v2.1/flavors"
-        return compute.read_list(path, "flavors", itemgetter("name"))
+        path = f"{self._url}/compute/v2.1/flavors"
+        return self._compute.read_list(path, "flavors", itemgetter("name"), is_public="None")
+
+    def has_server_group(self, uuid: str) -> bool:
+        """Return whether a server group is stored."""
+        try:
+            self._compute.get_json("GET", f"{self._url}/compute/v2.1/os-server-groups/{uuid}")
+        except (NotFound, ServiceFailed):
+            return False
+        return True
 
     def _call(
         self, method: str, *path: str, query: Query | None = None, body: Json | None = None
     ) -> Json:
-        if body is not None:
-            check_texts(body, _PREFIX)
+        if invalid := find_invalid_text(body):
+            text, keys = invalid
+            problem = f"{show_value(text)} is not valid UTF-8"
+            raise Invalid(problem, json_path=build_json_path(keys))
         if not {".", ".."}.isdisjoint(path):
             raise Invalid(f"{path[-1]!r} is not allowed in a URL")
         try:
             # keystoneauth would replace "%" in a base address, but not in a complete URL.
-            url = "/".join([self.place, "scheduler/v1", *(quote(step, safe="") for step in path)])
+            url = "/".join([self._url, "scheduler/v1", *(quote(step, safe="") for step in path)])
             url += f"?{urlencode(query)}" if query else ""
         except UnicodeEncodeError as error:
             raise Invalid(f"{error.object!r} is not valid UTF-8") from None
@@ -267,7 +186,7 @@ def _find_endpoint(adapter: Adapter, **criteria: Any) -> str | None:
 
 
 @contextmanager
-def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
+def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerClient]:
     """Yield the scheduler that the arguments select, and close it at the end."""
     if client := getattr(arguments, "scheduler", None):  # of the openstack command
         yield client
@@ -276,15 +195,13 @@ def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
         with silence_library_logs():
             yield SchedulerClient(adapter, arguments.timeout)
         return
-    # For a single request, filling the provider cache would take longer than the search.
-    services = make_services(read_command_settings(arguments), caches=ProcessCaches())
+    application = make_local_application(read_command_settings(arguments))
     try:
-        check_file_exists(services.database, "query a server with --url or --os-cloud")
-        services.ready()
-        yield DirectScheduler(services.scheduler)
+        database = application.services.database
+        check_file_exists(database, "query a server with --url or --os-cloud")
+        yield SchedulerClient(make_adapter(application), database=hide_password(database))
     finally:
-        services.scheduler.notifier.close()
-        services.database.dispose()
+        application.close()
 
 
 def _build_error(response: ServiceResponse, base: str) -> Error:

@@ -38,7 +38,7 @@ from placement_sched.cli.scheduler.render_explanation import (
 )
 from placement_sched.cli.scheduler.request_options import add_change_arguments, with_changes
 from placement_sched.cli.scheduler.scheduler_client import (
-    SchedulerApi,
+    SchedulerClient,
     add_common_arguments,
     open_scheduler,
 )
@@ -387,7 +387,7 @@ def _explain_body(arguments: argparse.Namespace) -> Json:
     return body
 
 
-def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace) -> int:
+def _compare(scheduler: SchedulerClient, body: Json, arguments: argparse.Namespace) -> int:
     policies = list(dict.fromkeys(name.strip().lower() for name in arguments.compare.split(",")))
     if len(policies) < 2 or not all(policies):
         raise WrongArguments("--compare: expected at least two policies, separated by commas")

@@ -9,7 +9,7 @@ import argparse
 from contextlib import closing
 
 from placement_sched.cli.database import read_command_settings
-from placement_sched.cli.scheduler.scheduler_client import DirectScheduler, SchedulerApi
+from placement_sched.cli.scheduler.scheduler_client import SchedulerClient
 from placement_sched.config.settings import is_explicit
 from placement_sched.errors import NotFound
 from placement_sched.model.document import Json
@@ -29,13 +29,13 @@ _PORTS = "requested_resources"
 
 
 def read_server_request(
-    scheduler: SchedulerApi, arguments: argparse.Namespace, uuid: str
+    scheduler: SchedulerClient, arguments: argparse.Namespace, uuid: str
 ) -> tuple[Json, list[str]]:
     """Return the request of a server, and remarks on its source and unknowns.
 
     Raises :class:`NotFound`, with exit status 2, if neither nova nor a record has the server.
     """
-    spec = _read_nova_spec(arguments, uuid) if isinstance(scheduler, DirectScheduler) else None
+    spec = _read_nova_spec(arguments, uuid) if scheduler.is_local else None
     try:
         record = scheduler.get("instances", uuid)
     except NotFound:
@@ -65,7 +65,7 @@ def _read_nova_spec(arguments: argparse.Namespace, uuid: str) -> str | None:
 
 
 def _build_from_nova(
-    scheduler: SchedulerApi, uuid: str, stored: Json, record: Json
+    scheduler: SchedulerClient, uuid: str, stored: Json, record: Json
 ) -> tuple[Json, list[str]]:
     document = {name: value for name, value in stored.items() if name not in _DROPPED}
     lost = ["networks", "requested destination", "ignored hosts"]
@@ -78,7 +78,7 @@ def _build_from_nova(
     remarks = [source + join_words(lost)]
     if group := document.get("instance_group"):
         # Nova stores a group without members. The recorded group has them.
-        if isinstance(scheduler, DirectScheduler) and scheduler.has_server_group(group["uuid"]):
+        if scheduler.has_server_group(group["uuid"]):
             document["instance_group"] = group["uuid"]
         else:
             remarks.append(

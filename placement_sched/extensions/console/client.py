@@ -8,17 +8,15 @@ with the token of the person who has signed in.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import flask
 import orjson
-from werkzeug.test import run_wsgi_app
 
+from placement_sched.api.in_process import Reply, call_application
 from placement_sched.api.middleware import REQUEST_ID, find_context
-from placement_sched.api.serving import set_body
 from placement_sched.extensions.console.forms import LABELS
 from placement_sched.model.document import Json, PathStep, find_name, join_keys, split_json_path
 from placement_sched.model.short_forms import FORM_FIELD_BY_PATH
@@ -60,34 +58,11 @@ def _get_label(steps: Sequence[PathStep]) -> str:
     return text[:1].upper() + text[1:] if text else "The request"
 
 
-#: Keys of the WSGI environment that describe the connection.
-_CONNECTION_KEYS = (
-    "SERVER_NAME",
-    "SERVER_PORT",
-    "SERVER_PROTOCOL",
-    "REMOTE_ADDR",
-    "REMOTE_PORT",
-    "HTTP_HOST",
-)
 #: Headers that request the newest microversions.
 _VERSIONS = {
-    "HTTP_OPENSTACK_API_VERSION": "placement latest, compute latest",
-    "HTTP_X_OPENSTACK_NOVA_API_VERSION": "latest",
+    "OpenStack-API-Version": "placement latest, compute latest",
+    "X-OpenStack-Nova-API-Version": "latest",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A response of an API with any status."""
-
-    status: int
-    content_type: str
-    body: bytes
-
-    def json(self) -> Json:
-        """Return the decoded body, an empty object if there is no body."""
-        document: Json = orjson.loads(self.body) if self.body else {}
-        return document
 
 
 class ApiError(Exception):
@@ -162,26 +137,16 @@ class ApiClient:
         """
         outer = flask.request.environ
         context = find_context(outer)
-        environ: dict[str, Any] = {
-            **{key: outer[key] for key in _CONNECTION_KEYS if key in outer},
-            **{key: value for key, value in outer.items() if key.startswith("wsgi.")},
-            **_VERSIONS,
-            "REQUEST_METHOD": method,
-            "SCRIPT_NAME": outer.get("SCRIPT_NAME", ""),
-            # WSGI: each UTF-8 byte is a character.
-            "PATH_INFO": path.encode().decode("latin-1"),
-            "QUERY_STRING": query,
-            "HTTP_ACCEPT": "application/json",
-        }
-        set_body(environ, body, len(body))
+        headers = {**_VERSIONS, "Accept": "application/json"}
         if body:
-            environ["CONTENT_TYPE"] = "application/json"
+            headers["Content-Type"] = "application/json"
         if self._token is not None:
-            environ["HTTP_X_AUTH_TOKEN"] = self._token
+            headers["X-Auth-Token"] = self._token
         if context is not None and context.ids.request_id:
-            environ[f"HTTP_{REQUEST_ID.upper().replace('-', '_')}"] = context.ids.request_id
-        chunks, status, headers = run_wsgi_app(flask.current_app.wsgi_app, environ, buffered=True)
-        return Reply(int(status[:3]), headers.get("Content-Type", ""), b"".join(chunks))
+            headers[REQUEST_ID] = context.ids.request_id
+        url = f"{quote(path)}?{query}"
+        application = flask.current_app.wsgi_app
+        return call_application(application, method, url, body=body, headers=headers, outer=outer)
 
 
 def join_path(*parts: str) -> str:

@@ -191,7 +191,8 @@ def forward(path: str) -> flask.Response:
     # The APIs have no HEAD. Flask removes the body of the response.
     method = "GET" if request.method == "HEAD" else request.method
     reply = get_api_client().send(method, address, query, request.get_data())
-    return with_headers(flask.Response(reply.body, reply.status, content_type=reply.content_type))
+    content_type = reply.headers.get("Content-Type", "")
+    return with_headers(flask.Response(reply.body, reply.status, content_type=content_type))
 
 
 def _register_converter(state: BlueprintSetupState) -> None:

@@ -5,9 +5,8 @@ from contextvars import copy_context
 from functools import cache
 from random import Random
 
-from werkzeug.test import EnvironBuilder, run_wsgi_app
-
 from placement_sched.api.application import Application
+from placement_sched.api.in_process import call_application
 from placement_sched.api.metrics import Metrics
 from placement_sched.api.policy import Policy
 from placement_sched.api.policy_rules import RULES
@@ -38,10 +37,9 @@ def provide_placement(scheduler: Scheduler) -> None:
 
     def get(path: str, microversion: str) -> tuple[int, bytes]:
         version = f"placement {microversion}"
-        headers = [("X-Auth-Token", "admin"), ("OpenStack-API-Version", version)]
-        builder = EnvironBuilder(path=path, headers=headers)
-        body, status, _headers = run_wsgi_app(make_placement_app(), builder.get_environ())
-        return int(status.split()[0]), b"".join(body)
+        headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": version}
+        reply = call_application(make_placement_app(), "GET", path, headers=headers)
+        return reply.status, reply.body
 
     # In a separate context, because the statistics belong to the request that is scheduled.
     set_placement(lambda path, microversion: copy_context().run(get, path, microversion))

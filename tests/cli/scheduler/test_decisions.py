@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from placement_sched.api.in_process import make_adapter
 from placement_sched.cli.scheduler import decisions as commands
 from placement_sched.cli.scheduler.decisions import iterate_new_decisions
-from placement_sched.cli.scheduler.scheduler_client import DirectScheduler
+from placement_sched.cli.scheduler.scheduler_client import SchedulerClient
 from placement_sched.errors import ServiceFailed
 from placement_sched.scheduler.claim import ClaimMode
 from tests.cli.conftest import copy_filled_database
@@ -378,8 +379,8 @@ def test_decision_purge_dry_run_prints_the_count_and_deletes_nothing(run_cli):
 
 def test_followed_decision_list_yields_each_new_decision_once(cloud):
     scheduler = cloud.app.services.scheduler
-    direct = DirectScheduler(scheduler)
-    batches = iterate_new_decisions(direct, {}, direct.get("decisions", query={})["decisions"])
+    client = SchedulerClient(make_adapter(cloud.app))
+    batches = iterate_new_decisions(client, {}, client.get("decisions", query={})["decisions"])
     assert next(batches) == []
     for number in (4, 5):
         scheduler.select_destinations(make_spec(make_uuid(number)), claiming=ClaimMode.NONE)
@@ -390,7 +391,8 @@ def test_followed_decision_list_yields_each_new_decision_once(cloud):
 
 def test_followed_decision_list_without_a_match_starts_empty(cloud):
     scheduler = cloud.app.services.scheduler
-    batches = iterate_new_decisions(DirectScheduler(scheduler), {"project_id": "p3"}, [])
+    client = SchedulerClient(make_adapter(cloud.app))
+    batches = iterate_new_decisions(client, {"project_id": "p3"}, [])
     assert next(batches) == []
     scheduler.select_destinations(make_spec(make_uuid(4)), claiming=ClaimMode.NONE)
     scheduler.select_destinations(make_spec(make_uuid(5), project_id="p3"), claiming=ClaimMode.NONE)
@@ -492,7 +494,7 @@ def test_decision_watch_ends_after_the_maximum_wait(cloud, run_cli, monkeypatch)
 
 
 def test_decision_watch_continues_after_a_failed_replay(cloud, run_cli, monkeypatch):
-    post, calls = DirectScheduler.post, []
+    post, calls = SchedulerClient.post, []
 
     def replay_decision_or_raise(scheduler, *path, body):
         calls.append(path)
@@ -502,7 +504,7 @@ def test_decision_watch_continues_after_a_failed_replay(cloud, run_cli, monkeypa
         return post(scheduler, *path, body=body)
 
     monkeypatch.setattr(commands, "sleep", lambda _seconds: None)
-    monkeypatch.setattr(DirectScheduler, "post", replay_decision_or_raise)
+    monkeypatch.setattr(SchedulerClient, "post", replay_decision_or_raise)
     status, printed, _ = run_cli("watch", find_uuid_of_failed_decision(cloud))
     assert status == 0
     assert printed.splitlines()[1:] == [

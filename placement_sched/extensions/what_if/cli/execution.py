@@ -22,7 +22,7 @@ from placement_sched.cli.arguments import (
 )
 from placement_sched.cli.login import make_adapters
 from placement_sched.cli.output import Column, Output, build_table, is_report, print_output
-from placement_sched.cli.scheduler.scheduler_client import SchedulerApi, open_scheduler
+from placement_sched.cli.scheduler.scheduler_client import SchedulerClient, open_scheduler
 from placement_sched.clients.nova import Nova
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.errors import Conflict, Error, Invalid, NotFound, shorten
@@ -154,7 +154,7 @@ def open_nova(arguments: argparse.Namespace) -> Iterator[Nova]:
 
 def execute_plan(
     arguments: argparse.Namespace,
-    scheduler: SchedulerApi,
+    scheduler: SchedulerClient,
     nova: Nova,
     kind: str,
     request: Json,
@@ -221,7 +221,7 @@ def _check_skipped(run: Json, instances: Sequence[str]) -> None:
 
 
 def _carry_out(
-    arguments: argparse.Namespace, scheduler: SchedulerApi, nova: Nova, run: Json, executor: str
+    arguments: argparse.Namespace, scheduler: SchedulerClient, nova: Nova, run: Json, executor: str
 ) -> int:
     uuid, has_report = run["uuid"], is_report(arguments)
     if has_report:

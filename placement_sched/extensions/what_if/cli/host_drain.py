@@ -9,7 +9,7 @@ from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.output import Column, Output, is_report, print_output, show_waiting
 from placement_sched.cli.scheduler.request_options import replace_json_paths
 from placement_sched.cli.scheduler.scheduler_client import (
-    SchedulerApi,
+    SchedulerClient,
     add_common_arguments,
     open_scheduler,
 )
@@ -62,7 +62,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
     """Print the moves that drain a host or, with ``--execute``, drain it."""
     body = {"changes": [{"drain": [arguments.host]}], "flavors": []}
 
-    def plan_moves(scheduler: SchedulerApi) -> Json:
+    def plan_moves(scheduler: SchedulerClient) -> Json:
         with show_waiting("planning"), replace_json_paths(lambda *_: "HOST"):
             return scheduler.post("plan", body=body)
 

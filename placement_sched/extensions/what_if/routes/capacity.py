@@ -15,7 +15,6 @@ from placement_sched.extensions.what_if.failover.report import (
 from placement_sched.extensions.what_if.routes import responses
 from placement_sched.limits import MAX_CAPACITY_FLAVORS, MAX_HOST_FAILURES
 from placement_sched.model.document import Json, with_whole_numbers
-from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.parts import (
     BOOLEAN,
     CHANGES,
@@ -51,12 +50,7 @@ CAPACITY = Schemas(build_object_schema(_PROPERTIES, "request_spec"))
 def count(call: ApiCall) -> ApiResponse:
     """Count how many more instances of a request fit, without claiming."""
     check_policy_hint(call)
-    return ApiResponse(body=count_capacity(call.services.scheduler, call.body))
-
-
-def count_capacity(scheduler: Scheduler, body: Json) -> Json:
-    """Count how many more instances of a request, or of each flavor, fit."""
-    body = with_whole_numbers(body)
+    body, scheduler = with_whole_numbers(call.body), call.services.scheduler
     per = body.get("per")
     query = CapacityQuery(
         document=body["request_spec"],
@@ -66,7 +60,8 @@ def count_capacity(scheduler: Scheduler, body: Json) -> Json:
         flavors=body.get("flavors", ()),
         all_flavors=body.get("all_flavors", False),
     )
-    return report_capacity(scheduler, query, scheduler.read_changes(body.get("changes")))
+    changes = scheduler.read_changes(body.get("changes"))
+    return ApiResponse(body=report_capacity(scheduler, query, changes))
 
 
 failover_blueprint = Blueprint(
@@ -101,16 +96,11 @@ def show(call: ApiCall) -> ApiResponse:
 @failover_blueprint.post("/v1/failover_capacity", body=FAILOVER_CAPACITY, errors=(500,))
 def compute(call: ApiCall) -> ApiResponse:
     """Compute whether all instances of failed hosts fit on other hosts."""
-    return ApiResponse(body=report_failover(call.services.scheduler, call.body))
-
-
-def report_failover(scheduler: Scheduler, body: Json) -> Json:
-    """Return the failover capacity for the body of a request."""
-    body = with_whole_numbers(body)
+    body, scheduler = with_whole_numbers(call.body), call.services.scheduler
     query = FailoverQuery(
         host_failures=body.get("host_failures", 1),
         within=body.get("within"),
         with_remaining=body.get("remaining", True),
         seconds=scheduler.live.get_settings().scheduler.failover_budget,
     )
-    return {**report_failover_capacity(scheduler, query), "age": 0.0}
+    return ApiResponse(body={**report_failover_capacity(scheduler, query), "age": 0.0})
