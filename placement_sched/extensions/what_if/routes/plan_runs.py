@@ -92,7 +92,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
 )
 def create(call: ApiCall) -> ApiResponse:
     """Record a run with the moves of a plan."""
-    body = create_run(call.services.scheduler, call.body, call.identity.user_id)
+    body = create_run(call.services.scheduler, call.body, call.identity.user_id or None)
     headers = {"Location": f"{call.url}{_RUNS}/{body['uuid']}"}
     return ApiResponse(status=201, body=body, headers=headers)
 
