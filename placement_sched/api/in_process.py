@@ -104,7 +104,7 @@ class ApplicationTransport(BaseAdapter):
                 headers=request.headers,
             )
         except (ValueError, OSError) as failure:
-            # The client takes these for errors of the connection.
+            # keystoneauth's callers report such an error as a failed connection.
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
         response = requests.Response()
         response.status_code, response.url, response.request = reply.status, _URL, request
@@ -117,7 +117,7 @@ class ApplicationTransport(BaseAdapter):
 
 
 def make_adapter(application: WSGI) -> Adapter:
-    """Create a keystoneauth adapter that calls ``application`` as administrator.
+    """Create an adapter that calls ``application`` as an administrator.
 
     The administrator has no name, so that plugins read user and project from the request spec.
     """

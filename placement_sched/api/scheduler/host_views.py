@@ -131,7 +131,7 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
 
     def build_host_view(node: ServedNode) -> Json:
         number = counts.get((node.host, node.node), 0)
-        if node_counts[node.host] == 1:  # include instances without a known node
+        if node_counts[node.host] == 1:  # include instances whose node is unknown
             number += counts.get((node.host, None), 0)
         return {
             "host": node.host,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access of commands to the scheduler API: of a server, or in this process.
+"""Client of the scheduler API for commands.
 
-The API in this process uses the configured database.
+Without a server, the API runs in this process and uses the configured database.
 """
 
 import argparse
@@ -68,7 +68,7 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class SchedulerClient:
-    """Client of the scheduler API of a server, or of an application in this process.
+    """Client of the scheduler API, of a server or in this process.
 
     Methods return JSON and raise the errors of the server. ``timeout`` is in seconds. ``database``
     is the URL of the database without its password if the application is in this process.

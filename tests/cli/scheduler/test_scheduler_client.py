@@ -12,10 +12,13 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 
+from placement_sched.api.in_process import make_adapter
+from placement_sched.api.scheduler import hosts
 from placement_sched.cli.main import main
 from placement_sched.cli.scheduler.scheduler_client import SchedulerClient
 from placement_sched.errors import Invalid, Unavailable
 from tests.support.loopback import serve_application
+from tests.support.scheduling import make_report
 
 pytestmark = pytest.mark.slow
 
@@ -127,3 +130,56 @@ def test_non_utf8_argument_is_rejected_with_its_option(run_cli, arguments, optio
 def test_non_utf8_policy_or_host_name_is_rejected_without_a_request(capsys, command):
     main([command, "show", NON_UTF8_ARGUMENT, "--url", "http://127.0.0.1:1"])
     assert capsys.readouterr().err == "placement-sched: '\\udcff' is not valid UTF-8\n"
+
+
+def test_local_administrator_is_restricted_by_neither_keystone_nor_a_policy_file(
+    sqlite_app, run_cli, tmp_path
+):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('"scheduler:hosts:list": "!"\n"scheduler:explain": "!"\n')
+    conf = tmp_path / "nova.conf"
+    conf.write_text(
+        f"[api]\nauth_strategy = keystone\n[oslo_policy]\npolicy_file = {policy}\n"
+        "[scheduler]\n[keystone_authtoken]\nauth_type = password\n"
+    )
+    options = ("--config-file", str(conf), "--format", "json")
+    status, printed, error = run_cli("host", "list", *options)
+    assert (status, error, len(json.loads(printed)["hosts"])) == (0, "", 1)
+    status, printed, error = run_cli("explain", *SIZE_OPTIONS, *options)
+    assert (status, error, json.loads(printed)["outcome"]) == (0, "", "selected")
+
+
+def test_local_defect_is_reported_in_one_line(run_cli, sqlite_app, monkeypatch):
+    def fail(*_arguments):
+        raise ValueError("broken")
+
+    monkeypatch.setattr(hosts, "list_hosts", fail)
+    status, printed, error = run_cli("host", "list")
+    assert (status, printed) == (1, "")
+    assert error == (
+        "placement-sched: unexpected RuntimeError: ValueError: broken "
+        "(a defect: --debug shows the traceback)\n"
+    )
+
+
+def test_selection_of_a_local_command_has_no_request_id(sqlite_app, run_cli):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
+    assert run_cli("select", *SIZE_OPTIONS)[0] == 0
+    (decision,) = sqlite_app.get("/scheduler/v1/decisions").json["decisions"]
+    assert decision["request_id"] is None
+
+
+def test_local_command_on_a_missing_database_names_the_file(run_main, monkeypatch, tmp_path):
+    file = tmp_path / "missing.db"
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"sqlite:///{file}")
+    status, printed, error = run_main("host", "list")
+    assert (status, printed) == (1, "")
+    assert error.startswith(f"placement-sched: the database {file} does not exist: query a server")
+
+
+def test_local_completion_lists_private_flavors(sqlite_app):
+    flavor = {"name": "private", "ram": 1, "vcpus": 1, "disk": 0, "id": "9"}
+    body = {"flavor": {**flavor, "os-flavor-access:is_public": False}}
+    sqlite_app.post_json("/compute/v2.1/flavors", body)
+    assert SchedulerClient(make_adapter(sqlite_app.app)).list_flavor_names() == ["private"]

@@ -10,6 +10,9 @@ from tests.support.scheduling import make_report, make_spec, make_uuid, select_h
 
 pytestmark = pytest.mark.slow
 
+#: The move of the only instance, which has no name of its own.
+MOVE = {"instance": make_uuid(1), "from": "cn1", "to": "cn2", "name": make_uuid(1)}
+
 
 @pytest.fixture(scope="module")
 def sqlite_template(sqlite_template, tmp_path_factory):
@@ -43,7 +46,7 @@ def test_plan_drains_the_hosts_of_an_aggregate(run_cli, sqlite_app):
     sqlite_app.post_json(path, {"add_host": {"host": "cn1"}})
     for hosts in ("aggregate:racks", "aggregate:racks,cn1"):
         document = json.loads(run_cli(*change, f"drain={hosts}")[1])
-        assert document["moves"] == [{"instance": make_uuid(1), "from": "cn1", "to": "cn2"}]
+        assert document["moves"] == [MOVE]
     error = run_cli(*change, "remove=aggregate:rack")[2]
     assert "there is no aggregate 'rack'. Did you mean 'racks'?" in error
     words = ("--vcpus", "1", "--change", "drain=aggregate:racks", "--format", "json")
@@ -53,7 +56,7 @@ def test_plan_drains_the_hosts_of_an_aggregate(run_cli, sqlite_app):
 
 def test_plan_is_printed_as_json(run_cli):
     document = json.loads(run_cli("plan", "--change", "drain=cn1", "--format", "json")[1])
-    assert document["moves"] == [{"instance": make_uuid(1), "from": "cn1", "to": "cn2"}]
+    assert document["moves"] == [MOVE]
     assert document["stuck"] == []
 
 
