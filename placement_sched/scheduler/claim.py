@@ -19,9 +19,9 @@ from placement_sched.db.errors import MOVED
 from placement_sched.db.failover import get_epoch
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
-from placement_sched.model.clock import Clock
+from placement_sched.model.clock import Clock, measure
 from placement_sched.model.context import NO_REQUEST, RequestIds
-from placement_sched.model.decision import SELECT, Decision, SchedulingResult
+from placement_sched.model.decision import NO_CLAIM, SELECT, Decision, SchedulingResult
 from placement_sched.model.grouping import group_rows, nest_rows
 from placement_sched.model.instance import Instance
 from placement_sched.model.instance_request import select_request
@@ -32,7 +32,6 @@ from placement_sched.scheduler.caches import NodeHistory
 from placement_sched.scheduler.decisions import make_decision
 from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.host_state import with_device_providers
-from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.scheduler.spread import check_spread
 from placement_sched.store import change_counters, decisions
@@ -56,6 +55,11 @@ class ClaimMode(Enum):
     NONE = "none"
     NEW = "new"
     FOR_MOVE = "for_move"
+
+    @property
+    def decision_kind(self) -> str:
+        """Return the kind of the recorded decisions."""
+        return NO_CLAIM if self is ClaimMode.NONE else SELECT
 
 
 class _DecidedRun(NamedTuple):
@@ -116,17 +120,25 @@ class Claims:
         """Allocate the selections of runs, and return the recorded decisions.
 
         All allocations and records are written in a single transaction. If the host of a single
-        instance has lost its capacity, the best other placement with capacity is allocated.
+        instance has lost its capacity, the best other placement with capacity is allocated. With
+        ``ClaimMode.NONE``, and for a rebuild, the decisions are only recorded.
 
-        Raises :class:`CapacityExceeded` if no placement has capacity, :class:`ConcurrentUpdate` if
-        a provider, server group or zone has changed since the selection, and :class:`Invalid` if
-        the stored server group does not exist.
+        Raises :class:`CapacityExceeded` if no placement has capacity, and
+        :class:`ConcurrentUpdate` if a provider, server group or zone has changed since the
+        selection.
         """
-        now = self.clock()
-        selected = [_DecidedRun.from_run(run, ids) for run in runs]
-        claimed = self.database.claim(
-            lambda connection: self._claim(connection, selected, claiming, now)
-        )
+        if claiming is ClaimMode.NONE or runs[0].request.spec.is_rebuild:
+            kind = claiming.decision_kind
+            decisions = [make_decision(run, build_funnel(run, None), kind, ids) for run in runs]
+            for decision in decisions:
+                self.record(decision)
+            return decisions
+        with measure(get_request_stats().stages, "claim"):
+            now = self.clock()
+            selected = [_DecidedRun.from_run(run, ids) for run in runs]
+            claimed = self.database.claim(
+                lambda connection: self._claim(connection, selected, claiming, now)
+            )
         if any(new is not old for new, old in zip(claimed, selected, strict=True)):
             get_request_stats().conflicts[MOVED] += 1
         for run, _ in claimed:
@@ -258,8 +270,12 @@ def _read_existing(connection: Connection, selected: _DecidedRun) -> Sequence[Al
 def _record(connection: Connection, claimed: _DecidedRun, now: datetime, *, is_added: bool) -> None:
     run, decision = claimed
     if run.request.names_group:
-        with errors.relocate_errors(REQUEST_PATH, run.request.path):
+        try:
             _join_group(connection, run.request.spec)
+        except errors.Invalid as error:
+            # The group is gone, which is a concurrent change. The error is raised again when the
+            # request is read again.
+            raise ConcurrentUpdate(error.detail) from error
     _check_spread(connection, run)
     records: Mapping[str, Any] = {}
     if is_added:

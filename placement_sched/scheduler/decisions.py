@@ -36,7 +36,6 @@ from placement_sched.model.decision import (
 )
 from placement_sched.model.document import Json
 from placement_sched.model.rejection import OTHER
-from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
 
 LOG = log.getLogger(__name__)
@@ -147,7 +146,7 @@ def _build_conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions
         alternates=request.alternates > 0,
         names_group=request.names_group,
         attempt=run.seed.attempt,
-        together=request.is_together,
+        together=request.is_joint,
     )
 
 
@@ -189,17 +188,16 @@ def build_result(decision: Decision, obstacle: Obstacle | None = None) -> Schedu
 
 
 def build_no_valid_host(
-    funnel: Funnel, decision: Decision, path: str = REQUEST_PATH
+    funnel: Funnel, decision: Decision, entry: str | None = None
 ) -> errors.NoValidHost:
     """Build the error for a request without a valid host.
 
-    If the call has several requests, the error names the JSON path of this request.
+    If the call has several requests, ``entry`` is the JSON path of this request.
     """
     reason = f": {funnel.obstacle.reason}" if funnel.obstacle else ""
     extra: Json = {"funnel": funnel.as_json(ExplanationView()), "decision": decision.uuid}
     name = ""
-    if path != REQUEST_PATH:
-        entry = path.removesuffix(".request_spec")
+    if entry is not None:
         extra["request"] = entry
         name = f" for {entry.removeprefix('$.')}"
     error = errors.NoValidHost(f"No valid host was found{name}{reason}", extra=extra)

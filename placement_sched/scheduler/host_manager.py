@@ -66,16 +66,14 @@ _MAX_MISSED_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class EarlierInstance:
-    """Instance placed by an earlier request of a call, but not claimed yet.
+class UnclaimedInstance:
+    """Instance that counts as if it were already on its host.
 
-    ``spec`` is the request for this instance, with the providers of its PCI devices. ``group`` is
-    the uuid of its server group, if any, and whether the request names a stored group.
+    ``spec`` is the request for this instance, with the providers of its PCI devices.
     """
 
     spec: RequestSpec
     selection: Selection
-    group: tuple[str, bool] | None = None
 
     def add_to(self, state: HostState) -> None:
         """Add the instance to the instances of a host state."""
@@ -92,7 +90,7 @@ class RequestView:
     Aggregates are read on first use, and then stay the same. ``known_aggregates`` are aggregates
     that were already read. ``policies`` are the scheduling policies of the configuration.
     ``states_age`` is the age in seconds of the nodes that CachingScheduler caches, None with other
-    drivers. ``earlier`` are the instances that earlier requests of the same call have placed.
+    drivers. ``unclaimed`` are instances that count as if they were already on their hosts.
     """
 
     connection: Connection
@@ -101,7 +99,7 @@ class RequestView:
     known_aggregates: Aggregates | None = None
     policies: Policies | None = None
     states_age: float | None = None
-    earlier: Sequence[EarlierInstance] = ()
+    unclaimed: Sequence[UnclaimedInstance] = ()
 
     @classmethod
     def from_request(
@@ -109,7 +107,7 @@ class RequestView:
         connection: Connection,
         request: SchedulingRequest,
         caches: ProcessCaches,
-        earlier: Sequence[EarlierInstance] = (),
+        unclaimed: Sequence[UnclaimedInstance] = (),
     ) -> Self:
         """Create the view of a request, after clearing expired cached nodes."""
         driver, age = request.plugins.driver, None
@@ -118,9 +116,7 @@ class RequestView:
             epoch = get_epoch(connection)
             age = caches.node_history.refresh(driver.now(), interval, epoch)
         states = CellStates(connection, request.settings, driver.now)
-        return cls(
-            connection, caches, states, request.aggregates, request.policies, age, earlier=earlier
-        )
+        return cls(connection, caches, states, request.aggregates, request.policies, age, unclaimed)
 
     @cached_property
     def providers(self) -> ProviderSource:
@@ -136,11 +132,11 @@ class RequestView:
         return change_counters.map_host_versions(self.connection)
 
     @property
-    def earlier_hosts(self) -> dict[str, str]:
-        """Map the uuid of each instance in ``earlier`` to its host."""
+    def unclaimed_hosts(self) -> dict[str, str]:
+        """Map the uuid of each unclaimed instance to its host."""
         return {
             uuid: instance.selection.service_host
-            for instance in self.earlier
+            for instance in self.unclaimed
             if (uuid := instance.spec.instance_uuid) is not None
         }
 
@@ -162,7 +158,7 @@ class RequestView:
     def find_nodes_with_instances(self, uuids: Collection[str]) -> frozenset[str]:
         """Return the compute nodes among ``uuids`` with instances on the host."""
         nodes = host_aggregates.find_nodes_with_instances(self.connection, uuids)
-        return nodes | {each.selection.compute_node_uuid for each in self.earlier} & set(uuids)
+        return nodes | {each.selection.compute_node_uuid for each in self.unclaimed} & set(uuids)
 
     def build_ratios_lookup(self) -> Callable[[str], Ratios]:
         """Return a function from a host to the allocation ratios of its policy."""
@@ -249,18 +245,18 @@ def _build_current_states(
     nodes = (cache or view.caches.nodes).get(view.connection, uuids, view.host_versions)
     states = build_node_states(view, [nodes[uuid] for uuid in uuids if uuid in nodes], spec)
     simulated = view.caches.simulated
-    placed = group_rows((each.selection.compute_node_uuid, each) for each in view.earlier)
-    by_host = group_rows((each.selection.service_host, each) for each in view.earlier)
+    placed = group_rows((each.selection.compute_node_uuid, each) for each in view.unclaimed)
+    by_host = group_rows((each.selection.service_host, each) for each in view.unclaimed)
     for state in states:
         uuid = str(state.uuid)
-        # The states have no candidates yet: PCI devices of earlier instances must not be consumed
+        # The states have no candidates yet: PCI devices of placed instances must not be consumed
         # by the candidates of this request.
-        earlier_specs = (
+        placed_specs = (
             *(cache.list_placed_requests(uuid) if cache else ()),
             *simulated.get(uuid, ()),
         )
-        for earlier in earlier_specs:
-            state.consume_from_request(earlier)
+        for placed_spec in placed_specs:
+            state.consume_from_request(placed_spec)
         for instance in placed.get(uuid, ()):
             state.limits = dict(instance.selection.limits)
             state.consume_from_request(instance.spec)

@@ -173,8 +173,8 @@ class SchedulingRequest:
     is the policy of the request, and ``policies`` are all policies of the configuration.
     ``aggregates`` are the host aggregates, if the choice of the policy has read them.
     ``alternates`` is the number of alternates for each instance. The caller may set ``overrides``
-    of options and a ``named_policy``, for an explanation. ``path`` is the JSON path of the document
-    in the body of the call, and ``is_together`` is true if the call has other requests.
+    of options and a ``named_policy``, for an explanation. ``is_joint`` is true if the call has
+    other requests.
     """
 
     spec: RequestSpec
@@ -189,8 +189,7 @@ class SchedulingRequest:
     alternates: int = 0
     overrides: Mapping[str, Any] = field(default_factory=dict)
     named_policy: str | None = None
-    path: str = REQUEST_PATH
-    is_together: bool = False
+    is_joint: bool = False
 
     @property
     def joined_group(self) -> str | None:

@@ -105,9 +105,9 @@ def find_candidates(
     query, ignored = build_query(spec, settings, *targets)
     for entry in ignored:
         view.caches.log_once(entry.detail)
-    if view.earlier and query.limit is not None:
-        # Instances of earlier requests in the call may use the capacity of some candidates.
-        query = replace(query, limit=query.limit + len(view.earlier))
+    if view.unclaimed and query.limit is not None:
+        # These instances may use the capacity of some candidates.
+        query = replace(query, limit=query.limit + len(view.unclaimed))
     if filtered.rejection:
         return CandidateResults(query, ignored)
     queries = [query]

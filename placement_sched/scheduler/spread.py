@@ -50,7 +50,7 @@ def with_spread(view: RequestView, spec: RequestSpec) -> RequestSpec:
         return spec
     eligible = _find_eligible(aggregates, request.key, spec.destination)
     spread = Spread(request, domains, eligible)
-    counted = _count_members(view.connection, spread, spec, group, view.earlier_hosts)
+    counted = _count_members(view.connection, spread, spec, group, view.unclaimed_hosts)
     return replace(spec, spread=counted)
 
 
@@ -112,17 +112,17 @@ def _count_members(
     spread: Spread,
     spec: RequestSpec,
     group: ServerGroup,
-    earlier_hosts: Mapping[str, str] = MappingProxyType({}),
+    unclaimed_hosts: Mapping[str, str] = MappingProxyType({}),
 ) -> Spread:
     """Count a group's current members in each failure domain.
 
-    ``earlier_hosts`` maps members that are not recorded yet to their hosts. Each host in
+    ``unclaimed_hosts`` maps members that are not recorded yet to their hosts. Each host in
     ``group.hosts`` counts as at least 1 member, because its members may not be recorded.
     """
     instance_uuids = frozenset(spec.instance_uuids)
     recorded = instances.map_hosts(connection, instance_uuids.union(group.members))
     current_hosts = {uuid: recorded[uuid] for uuid in instance_uuids & recorded.keys()}
-    earlier = {uuid: earlier_hosts[uuid] for uuid in earlier_hosts.keys() & {*group.members}}
+    earlier = {uuid: unclaimed_hosts[uuid] for uuid in unclaimed_hosts.keys() & {*group.members}}
     members = recorded | earlier
     number = Counter(host for uuid, host in members.items() if uuid not in instance_uuids)
     unrecorded = {*group.hosts} - number.keys() - {*recorded.values()}

@@ -46,10 +46,10 @@ def test_simulation_of_changes_is_invisible_and_blocks_no_writes(cloud):
                 if key != "uuid"
             },
         )
-        simulation.scratch.check()
-        names = sorted(compute_nodes.list_names(simulation.scratch.connection))
-        simulation.scratch.until = 0.0
-        with pytest.raises(Unavailable, match="what_if_timeout"), simulation.scratch.read():
+        simulation.source.check()
+        names = sorted(compute_nodes.list_names(simulation.source.connection))
+        simulation.source.until = 0.0
+        with pytest.raises(Unavailable, match="what_if_timeout"), simulation.source.read():
             pytest.fail("the transaction has expired")
         return names
 

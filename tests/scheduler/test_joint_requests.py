@@ -7,9 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from placement_sched.errors import Invalid
 from placement_sched.model.request_stats import begin_stats, get_request_stats
+from placement_sched.scheduler.joint_requests import select_together
 from tests.exploring import scale_example_count
-from tests.scheduler.concurrent_claims import build_clock_that_fills_hosts
+from tests.scheduler.concurrent_claims import ClockWithConcurrentClaim, build_clock_that_fills_hosts
 from tests.scheduler.providers import (
     add_sharing_provider,
     read_allocations_of_consumer,
@@ -210,7 +212,7 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
     first = make_spec(make_uuid(1))
     apart = make_spec(make_uuid(2), scheduler_hints={"different_host": [make_uuid(1)]})
     together = make_spec(make_uuid(3), scheduler_hints={"same_host": [make_uuid(1)]})
-    results = scheduler.select_together([first, apart, together])
+    results = select_together(scheduler, [first, apart, together])
     one, two, three = (get_selected_hosts(result.result)[0] for result in results)
     assert one == three != two
 
@@ -269,7 +271,7 @@ def test_invalid_joint_request_is_rejected_with_its_path(shared_cloud, body, pat
 
 
 def test_joint_call_with_too_many_requested_amounts_is_400(cloud, monkeypatch):
-    monkeypatch.setattr("placement_sched.scheduler.scheduler.MAX_REQUESTED_AMOUNTS", 5)
+    monkeypatch.setattr("placement_sched.scheduler.joint_requests.MAX_REQUESTED_AMOUNTS", 5)
     response = post_joint_request(
         cloud, make_spec(make_uuid(1)), make_spec(make_uuid(2)), status=400
     )
@@ -287,9 +289,26 @@ def test_concurrent_claims_restart_the_joint_selection(cloud):
     )
     begin_stats()
     documents = [make_spec(make_uuid(number), flavor=FLAVOR_64_GB) for number in (1, 2)]
-    results = scheduler.select_together(documents)
+    results = select_together(scheduler, documents)
     assert {get_selected_hosts(result.result)[0] for result in results} == {"cn2", "cn3"}
     assert get_request_stats().claims_retried == 1
+
+
+def test_joint_call_names_the_request_whose_group_is_deleted_before_the_claim(cloud):
+    group, own = create_group(cloud, policy="soft-affinity"), cloud.app.services.scheduler
+    names = {"filter_scheduler.enabled_filters": ["AllHostsFilter"]}
+    path = f"/compute/v2.1/os-server-groups/{group}"
+    scheduler = replace(
+        own,
+        clock=ClockWithConcurrentClaim(lambda: cloud.delete(path)),
+        settings=own.settings.with_overrides(names),
+    )
+    documents = [make_spec(make_uuid(1)), make_spec(make_uuid(2), instance_group=group)]
+    with pytest.raises(Invalid) as raised:
+        select_together(scheduler, documents)
+    assert "There is no server group" in str(raised.value)
+    assert "(at $.requests[1].request_spec.instance_group)" in str(raised.value)
+    assert sum_allocated_memory(cloud) == 0
 
 
 FLAVORS_OF_THREE_SIZES = [

@@ -3,6 +3,7 @@
 
 import pytest
 
+from placement_sched.scheduler.scheduler import Scheduler
 from tests.scheduler.providers import add_provider
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import (
@@ -21,6 +22,8 @@ from tests.support.simulations import (
 from tests.support.simulations import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.support.statements import record_statements
 from tests.support.states import read_settings_text
+
+WRITING_NAMES = ("claims", "database", "select_destinations", "explain", "simulate")
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +63,16 @@ def test_simulated_hosts_are_like_an_existing_host_but_empty(cloud):
         "cn2+1",
         "cn2+2",
     ]
+
+
+def test_simulation_cannot_write_a_claim(shared_cloud):
+    def list_writing_names(simulation):
+        assert not isinstance(simulation, Scheduler)
+        return [name for name in WRITING_NAMES if hasattr(simulation, name)]
+
+    scheduler = shared_cloud.app.services.scheduler
+    assert all(hasattr(scheduler, name) for name in WRITING_NAMES)
+    assert scheduler.simulate([], list_writing_names) == []
 
 
 IN_ZONE_1, IN_ZONE_2 = {"availability_zone": "az1"}, {"availability_zone": "az2"}

@@ -10,6 +10,7 @@ import pytest
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.joint_requests import select_together
 from placement_sched.scheduler.spread import check_spread
 from tests.conftest import make_settings
 from tests.scheduler.concurrent_claims import ClockWithConcurrentClaim
@@ -251,8 +252,8 @@ def test_claim_fails_if_the_skew_has_grown(cloud):
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
     reader = scheduler.reader
     request = reader.validate(reader.read(make_spec(make_uuid(1), **build_spread_fields(group))))
-    with scheduler.evaluate(request) as (_, run):
-        before = run.filtered_request.spec
+    with scheduler.source.read() as connection:
+        before = scheduler.evaluate(connection, request).filtered_request.spec
 
     def check_skew(hosts, changed=before):
         database.write(lambda connection: check_spread(connection, changed, hosts))
@@ -305,7 +306,7 @@ def cloud_with_two_racks(sqlite_url, make_app):
 
 
 def select_hosts_together(scheduler, *specs):
-    return [get_selected_hosts(result.result)[0] for result in scheduler.select_together(specs)]
+    return [get_selected_hosts(result.result)[0] for result in select_together(scheduler, specs)]
 
 
 @pytest.mark.parametrize("recorded", [0, 2])

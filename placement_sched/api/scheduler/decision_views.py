@@ -41,7 +41,7 @@ from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.explain.verdicts import build_verdicts, map_reported_trees
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.scheduler.replay import build_request
-from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.scheduler import Evaluator, Scheduler
 from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.schemas import formats
 from placement_sched.store import decisions
@@ -267,17 +267,14 @@ def replay(
     :meth:`Scheduler.explain`.
     """
     changes = scheduler.read_changes(decision.conditions.changes if decision.conditions else ())
-
-    def run(scheduler: Scheduler) -> Json:
-        return _replay_run(scheduler, decision, settings, view or ExplanationView())
-
-    if changes:
-        return scheduler.simulate(changes, lambda simulation: run(simulation.scheduler))
-    return run(scheduler)
+    view = view or ExplanationView()
+    return scheduler.run_with(
+        changes, lambda evaluator: _replay_run(evaluator, decision, settings, view)
+    )
 
 
 def _replay_run(
-    scheduler: Scheduler, decision: Decision, settings: str, view: ExplanationView
+    scheduler: Evaluator, decision: Decision, settings: str, view: ExplanationView
 ) -> Json:
     conditions = decision.conditions or Conditions()
     document, differing = build_request(scheduler, decision, conditions)
@@ -288,7 +285,9 @@ def _replay_run(
         overrides=_select_overrides(scheduler, decision, settings),
     )
     seed = DecisionSeed(decision.uuid, conditions.attempt)
-    with scheduler.evaluate(scheduler.reader.validate(request), seed=seed) as (connection, run):
+    request = scheduler.reader.validate(request)
+    with scheduler.source.read() as connection:
+        run = scheduler.evaluate(connection, request, seed=seed)
         explanation = make_explanation(connection, run, view)
         funnel = build_funnel(run, connection)
         replayed = build_decision_view(
@@ -308,7 +307,7 @@ def _replay_run(
     }
 
 
-def _select_overrides(scheduler: Scheduler, decision: Decision, settings: str) -> Mapping[str, Any]:
+def _select_overrides(scheduler: Evaluator, decision: Decision, settings: str) -> Mapping[str, Any]:
     conditions = decision.conditions
     if settings == CURRENT_SETTINGS:
         return conditions.overrides if conditions else {}

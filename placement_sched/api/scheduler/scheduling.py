@@ -8,6 +8,7 @@ from placement_sched.explain.values import ExplanationView
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.request_stats import get_request_stats
+from placement_sched.scheduler.joint_requests import select_together
 
 select_blueprint = Blueprint("select_destinations", __name__)
 
@@ -41,7 +42,7 @@ def select(call: ApiCall) -> ApiResponse:
             stats.result = scheduler.select_destinations(body["request_spec"], **options)
             return ApiResponse(body=stats.result.result)
         specs = [entry["request_spec"] for entry in body["requests"]]
-        results = scheduler.select_together(specs, **options)
+        results = select_together(scheduler, specs, **options)
     except NoValidHost as error:
         stats.result = error.result
         raise

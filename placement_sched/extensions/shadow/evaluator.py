@@ -257,7 +257,8 @@ class Evaluator:
 
         with scheduler.database.read() as connection:
             before = AllocationsBefore.read_from(connection, uuids)
-        with scheduler.evaluate(request, record_step) as (connection, run):
+        with scheduler.source.read() as connection:
+            run = scheduler.evaluate(connection, request, watch=record_step)
             late = before.find_claimed(map_allocated_hosts(connection, uuids))
             funnel = build_funnel(
                 run, connection, ExplanationView(max_rejected=MAX_SHADOW_REJECTED)

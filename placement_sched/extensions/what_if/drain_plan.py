@@ -32,7 +32,7 @@ from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.explain.verdicts import build_verdicts, map_reported_trees
 from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.instance_requests import map_unknown_facts, read_requests
-from placement_sched.scheduler.scheduler import Scheduler, Simulation
+from placement_sched.scheduler.scheduler import Evaluator, Scheduler, Simulation
 from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.scheduler.simulation import CloudChange
 from placement_sched.store import simulated_changes
@@ -177,9 +177,8 @@ class Mover:
     ) -> None:
         self.simulation = simulation
         self._overrides = overrides
-        self._scheduler = simulation.scheduler
         self._connection = simulation.connection
-        self._now = simulation.scheduler.clock()
+        self._now = simulation.clock()
         self._is_synced = bool(cells.list_cells(simulation.connection))
 
     def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
@@ -232,7 +231,7 @@ class Mover:
     @contextmanager
     def attempt(self) -> Iterator["Attempt"]:
         """Yield an attempt, and roll it back at the end unless it is successful."""
-        caches, attempt = self._scheduler.caches, Attempt()
+        caches, attempt = self.simulation.caches, Attempt()
         simulated_before = {uuid: list(specs) for uuid, specs in caches.simulated.items()}
         savepoint = self._connection.begin_nested()
         try:
@@ -287,14 +286,14 @@ class Mover:
         group = read_group_without(self._connection, batch[0].record)
         uuids = [instance.record.uuid for instance in batch]
         body = {**batch[0].document, **extra, "instance_uuids": uuids, **group}
-        reader = self._scheduler.reader
+        reader = self.simulation.reader
         try:
             request = reader.validate(reader.read(body, overrides=self._overrides))
-            with self._scheduler.evaluate(request) as (connection, run):
-                if not run.selections:
-                    return _explain_partial_fit(run, connection, len(batch), extra)
+            run = self.simulation.evaluate(self._connection, request)
+            if not run.selections:
+                return _explain_partial_fit(run, self._connection, len(batch), extra)
         except Error as failure:
-            self.simulation.scratch.check()
+            self.simulation.source.check()
             return PartialFit(0, failure.detail)
         self._write(batch, run)
         return MovePlan(tuple(_list_moves(batch, run)))
@@ -308,7 +307,7 @@ class Mover:
         ]
         locations = {vm.record.uuid: (best.service_host, best.nodename) for vm, best, _ in pairs}
         simulated_changes.move(self._connection, allocated, locations, self._now)
-        simulated = self._scheduler.caches.simulated
+        simulated = self.simulation.caches.simulated
         for instance, best, spec in pairs:
             if instance.record.host != best.service_host:
                 simulated[best.compute_node_uuid].append(
@@ -403,7 +402,8 @@ def check_move(
         request = scheduler.reader.validate(scheduler.reader.read(body))
         # As in a plan, failover capacity does not matter, because the instance is already placed.
         request = replace(request, plugins=request.plugins.drop_failover_filters())
-        with scheduler.evaluate(request) as (connection, run):
+        with scheduler.source.read() as connection:
+            run = scheduler.evaluate(connection, request)
             funnel, rejection = build_funnel(run, connection), None
             if not run.selections:
                 reason = _explain_partial_fit(run, connection, 1, destination).reason
@@ -446,7 +446,7 @@ def plan_drain(
 
     def run(simulation: Simulation) -> Json:
         moved, unfit = _move_all(Mover(simulation, overrides), drained, affected, rejected)
-        after = _count_capacities(simulation.scheduler, flavors, overrides)
+        after = _count_capacities(simulation, flavors, overrides)
         return {
             "capacity": [
                 {
@@ -471,7 +471,7 @@ def plan_drain(
 
 
 def _count_capacities(
-    scheduler: Scheduler,
+    scheduler: Evaluator,
     flavors: Sequence[str] | None,
     overrides: Mapping[str, Any] = MappingProxyType({}),
 ) -> Sequence[Json]:

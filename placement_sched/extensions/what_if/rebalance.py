@@ -128,14 +128,14 @@ class _MoveSearch:
 
     def fit(self, document: Json) -> Advice:
         """Find the fewest moves that make the request fit on a host."""
-        scheduler = self.simulation.scheduler
-        request = scheduler.reader.read({**document, "num_instances": 1})
-        check_hosts(self.simulation.connection, request)
-        with scheduler.evaluate(scheduler.reader.validate(request)) as (_, run):
-            check_zone(run.filtered_request)
-            query = run.searches.query
-            if run.selections:
-                return Advice(True, f"it fits on {run.selections[0][0].service_host} as it is")
+        reader, connection = self.simulation.reader, self.simulation.connection
+        request = reader.read({**document, "num_instances": 1})
+        check_hosts(connection, request)
+        run = self.simulation.evaluate(connection, reader.validate(request))
+        check_zone(run.filtered_request)
+        query = run.searches.query
+        if run.selections:
+            return Advice(True, f"it fits on {run.selections[0][0].service_host} as it is")
         amounts = {
             name: amount
             for group in (query.groups if query else ())
@@ -145,7 +145,7 @@ class _MoveSearch:
         targets = list(self._iterate_targets(document, amounts))
         for number in range(1, self.max_moves + 1):
             for target in targets:
-                sets = target.list_sets(number, self.simulation.scratch.check)
+                sets = target.list_sets(number, self.simulation.source.check)
                 self.is_limited = self.is_limited or len(sets) == MAX_REBALANCE_SETS
                 for instances in sets:
                     if self.runs >= MAX_REBALANCE_RUNS:
@@ -208,10 +208,9 @@ class _MoveSearch:
     def _fits(self, document: Json, host: str) -> bool:
         self.runs += 1
         destination = {"requested_destination": {"host": host}, "num_instances": 1}
-        reader = self.simulation.scheduler.reader
+        reader = self.simulation.reader
         request = reader.validate(reader.read({**document, **destination}))
-        with self.simulation.scheduler.evaluate(request) as (_, run):
-            return bool(run.selections)
+        return bool(self.simulation.evaluate(self.simulation.connection, request).selections)
 
     def _free_capacity(
         self, document: Json, host: str, instances: Sequence[MovingInstance]

@@ -49,7 +49,7 @@ from placement_sched.scheduler.host_manager import RequestView
 from placement_sched.scheduler.host_state import get_candidates, set_candidates
 from placement_sched.scheduler.plugin import PluginCall, has_overrides
 from placement_sched.scheduler.request import SchedulingRequest
-from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.scheduler import Evaluator
 from placement_sched.scheduler.selection import RemainingCapacity, SchedulingRun
 
 #: Limit of instances in a count. The time limit ends every count earlier.
@@ -313,7 +313,7 @@ class CapacityCount:
 
 
 def count_capacity(
-    scheduler: Scheduler,
+    scheduler: Evaluator,
     connection: Connection,
     request: SchedulingRequest,
     view: RequestView | None = None,
@@ -323,7 +323,7 @@ def count_capacity(
 
     The request is for a single instance. ``view`` is a view that several requests share. The
     default ``deadline`` is ``[scheduler] capacity_budget`` seconds from now. Raises
-    :class:`Invalid` for a rebuild, and the errors of :meth:`Scheduler.prepare_run`.
+    :class:`Invalid` for a rebuild, and the errors of :meth:`Evaluator.prepare_run`.
     """
     if request.spec.is_rebuild:
         raise Invalid(

@@ -48,9 +48,8 @@ from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
 )
-from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.scheduler import Evaluator
 from placement_sched.scheduler.selection import SchedulingRun
-from placement_sched.scheduler.simulation import CloudChange
 from placement_sched.store.compute import flavors as stored_flavors
 from placement_sched.store.placement import resource_providers
 
@@ -255,19 +254,12 @@ class CapacityQuery:
         return not (self.all_flavors or self.has_budget_per_flavor)
 
 
-def report_capacity(
-    scheduler: Scheduler, capacity_query: CapacityQuery, changes: Sequence[CloudChange] = ()
-) -> Json:
+def report_capacity(scheduler: Evaluator, capacity_query: CapacityQuery) -> Json:
     """Report the capacity for a request, or for each of several flavors.
 
-    The result for several flavors is ``{"flavors": [...]}``. With ``changes``, the count runs in a
-    simulation with them. Raises :class:`Invalid` and :class:`NotFound` for invalid requests, and
-    the errors of :meth:`Scheduler.explain`.
+    The result for several flavors is ``{"flavors": [...]}``. Raises :class:`Invalid` and
+    :class:`NotFound` for invalid requests, and the errors of :meth:`Scheduler.explain`.
     """
-    if changes:
-        return scheduler.simulate(
-            changes, lambda simulation: report_capacity(simulation.scheduler, capacity_query)
-        )
     with scheduler.source.read() as connection:
         names = read_flavors(connection, capacity_query)
     # The count places single instances, so ``num_instances`` does not apply.
@@ -294,7 +286,7 @@ def report_capacity(
 
 
 def report_flavor_capacities(
-    scheduler: Scheduler, names: Sequence[str], now: float
+    scheduler: Evaluator, names: Sequence[str], now: float
 ) -> CapacityFigures:
     """Return the capacity for each of these flavors, in total and per zone.
 
@@ -354,7 +346,7 @@ def read_flavors(connection: Connection, capacity_query: CapacityQuery) -> Seque
 
 
 def read_request(
-    scheduler: Scheduler, capacity_query: CapacityQuery, flavor: Any
+    scheduler: Evaluator, capacity_query: CapacityQuery, flavor: Any
 ) -> SchedulingRequest | Invalid:
     """Return the request for an instance of a flavor, or its error.
 
@@ -376,7 +368,7 @@ def read_request(
 class _CapacityEvaluation:
     """Evaluation of a capacity query that has taken ``spent`` seconds so far."""
 
-    scheduler: Scheduler
+    scheduler: Evaluator
     shared: SharedView
     capacity_query: CapacityQuery
     spent: float = 0.0

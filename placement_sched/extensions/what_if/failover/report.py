@@ -48,7 +48,7 @@ from placement_sched.model.grouping import split_batches
 from placement_sched.model.names import suggest_name
 from placement_sched.scheduler.caches import Aggregates
 from placement_sched.scheduler.explain.verdicts import ReportedTree, TreesByName, build_verdicts
-from placement_sched.scheduler.scheduler import Scheduler, Simulation
+from placement_sched.scheduler.scheduler import Evaluator, Scheduler, Simulation
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulated_changes
 from placement_sched.store.compute import compute_nodes, server_groups
@@ -187,7 +187,7 @@ def simulate_failure(mover: Mover, hosts: frozenset[str]) -> list[Json]:
 
     The moves are rolled back.
     """
-    scheduler, connection = mover.simulation.scheduler, mover.simulation.connection
+    scheduler, connection = mover.simulation, mover.simulation.connection
     with mover.attempt():
         simulated_changes.disable(connection, hosts, DISABLED, DRAINED, scheduler.clock())
         moving = find_instances(connection, hosts)
@@ -219,7 +219,7 @@ def simulate_failure(mover: Mover, hosts: frozenset[str]) -> list[Json]:
 
 
 def _find_lacking(
-    scheduler: Scheduler, connection: Connection, instance: MovingInstance, trees: TreesByName
+    scheduler: Evaluator, connection: Connection, instance: MovingInstance, trees: TreesByName
 ) -> Json:
     """Return the smallest shortfall of any of these hosts, by class.
 
@@ -231,8 +231,8 @@ def _find_lacking(
     if request is None:
         return {}
     try:
-        with scheduler.evaluate(request) as (_, run):
-            verdicts = build_verdicts(connection, run, trees)
+        run = scheduler.evaluate(connection, request)
+        verdicts = build_verdicts(connection, run, trees)
     except Error:  # e.g. a flavor without resources: no amount is lacking
         scheduler.source.check()
         return {}

@@ -60,7 +60,7 @@ from placement_sched.model.grouping import group_rows
 from placement_sched.scheduler.host_manager import HINTS
 from placement_sched.scheduler.host_state import get_candidates
 from placement_sched.scheduler.request import SchedulingRequest
-from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.scheduler import Evaluator
 
 #: More placements than any cloud has capacity for.
 _MAX_PLACEMENTS = 2**31
@@ -428,7 +428,7 @@ def add_instances(
 
 
 def screen_requests(
-    scheduler: Scheduler, requests: Mapping[bytes, SchedulingRequest], deadline: Deadline
+    scheduler: Evaluator, requests: Mapping[bytes, SchedulingRequest], deadline: Deadline
 ) -> Screen:
     """Evaluate requests, each for a single instance, on the whole cloud.
 
@@ -448,7 +448,7 @@ def screen_requests(
 
 
 def _screen_request(
-    scheduler: Scheduler, connection: Connection, shared: SharedView, request: SchedulingRequest
+    scheduler: Evaluator, connection: Connection, shared: SharedView, request: SchedulingRequest
 ) -> ScreenedRequest | None:
     request = replace(request, plugins=request.plugins.drop_failover_filters())
     seed, view = DecisionSeed.draw(scheduler.random), shared.get_view(request)
@@ -536,7 +536,7 @@ def _map_shared_amounts(candidates: Candidates, capacity: FreeCapacity) -> dict[
 
 
 def read_requests(
-    scheduler: Scheduler, documents: Mapping[bytes, Any]
+    scheduler: Evaluator, documents: Mapping[bytes, Any]
 ) -> dict[bytes, SchedulingRequest]:
     """Parse each valid document as a request for 1 instance, and omit others."""
     requests = {}

@@ -61,7 +61,8 @@ def count(call: ApiCall) -> ApiResponse:
         all_flavors=body.get("all_flavors", False),
     )
     changes = scheduler.read_changes(body.get("changes"))
-    return ApiResponse(body=report_capacity(scheduler, query, changes))
+    report = scheduler.run_with(changes, lambda evaluator: report_capacity(evaluator, query))
+    return ApiResponse(body=report)
 
 
 failover_blueprint = Blueprint(

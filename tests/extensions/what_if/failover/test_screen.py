@@ -50,10 +50,10 @@ def can_place_all_instances_of_failed_hosts(app, hosts):
         return False
 
     def can_place_all_instances(simulation):
-        connection, scheduler = simulation.connection, simulation.scheduler
-        names = {host for host, _ in scheduler.caches.node_names.get_current(connection).values()}
+        connection = simulation.connection
+        names = {host for host, _ in simulation.caches.node_names.get_current(connection).values()}
         moving = find_instances(connection, hosts)
-        simulated_changes.disable(connection, hosts, DISABLED, DRAINED, scheduler.clock())
+        simulated_changes.disable(connection, hosts, DISABLED, DRAINED, simulation.clock())
         return place_all_instances(Mover(simulation), moving, sorted(names - set(hosts)))
 
     return scheduler.simulate([], can_place_all_instances)
