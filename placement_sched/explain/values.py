@@ -7,6 +7,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from placement_sched.explain import phrases
@@ -540,7 +541,7 @@ class LaterInstanceReport:
         return {"placed": self.placed, "filters": [report.as_json(view) for report in self.filters]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Funnel:
     """All stages of a run for the first instance, with numbers of hosts.
 
@@ -562,7 +563,7 @@ class Funnel:
     would_fit: tuple[FitSuggestion, ...] = ()
     selected: bool = True
 
-    @property
+    @cached_property
     def obstacle(self) -> Obstacle | None:
         """Return the stage that left no host, or None if hosts were selected."""
         if self.selected:
@@ -591,6 +592,11 @@ class Funnel:
         if last_filter is None:
             return Obstacle("later_instance", "", words, {"kind": "later_instance"})
         return last_filter.build_obstacle("later_instance", words)
+
+    @cached_property
+    def document(self) -> Json:
+        """Return the JSON with lists of limited length, for errors and decisions."""
+        return self.as_json(ExplanationView())
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the funnel as JSON, without keys whose value is None.

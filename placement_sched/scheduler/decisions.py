@@ -17,7 +17,7 @@ from placement_sched import errors
 from placement_sched.config.conf import list_server_options
 from placement_sched.config.settings import Settings, cached_by_settings
 from placement_sched.explain import phrases
-from placement_sched.explain.values import ExplanationView, Funnel, Obstacle, build_hosts_json
+from placement_sched.explain.values import Funnel, Obstacle, build_hosts_json
 from placement_sched.limits import (
     MAX_BEST_HOSTS,
     MAX_FUNNEL_BYTES,
@@ -42,8 +42,6 @@ LOG = log.getLogger(__name__)
 
 #: Maximum numbers of recorded characters of a name, and of the kind of a reason.
 _MAX_NAME, _MAX_KIND = 255, 64
-#: Maximum numbers of recorded rejected hosts per stage, tried until the funnel is small enough.
-_MAX_REJECTED = (MAX_RECORDED_REJECTIONS, 20, 3)
 
 
 @cached_by_settings
@@ -194,14 +192,15 @@ def build_no_valid_host(
 
     If the call has several requests, ``entry`` is the JSON path of this request.
     """
-    reason = f": {funnel.obstacle.reason}" if funnel.obstacle else ""
-    extra: Json = {"funnel": funnel.as_json(ExplanationView()), "decision": decision.uuid}
+    obstacle = funnel.obstacle
+    reason = f": {obstacle.reason}" if obstacle else ""
+    extra: Json = {"funnel": funnel.document, "decision": decision.uuid}
     name = ""
     if entry is not None:
         extra["request"] = entry
         name = f" for {entry.removeprefix('$.')}"
     error = errors.NoValidHost(f"No valid host was found{name}{reason}", extra=extra)
-    error.result = build_result(decision, funnel.obstacle)
+    error.result = build_result(decision, obstacle)
     return error
 
 
@@ -211,9 +210,9 @@ def limit_size(funnel: Funnel) -> Json:
     A funnel that is still too large with 3 rejected hosts per stage is reduced to an outline: its
     query, shortened, its counts and its weighers.
     """
-    body: Json = {}
-    for max_rejected in _MAX_REJECTED:
-        body = funnel.as_json(ExplanationView(max_rejected=max_rejected))
+    body = funnel.document
+    for length in (MAX_RECORDED_REJECTIONS, 20, 3):
+        body = _shorten_lists(body, length)
         if len(orjson.dumps(body)) <= MAX_FUNNEL_BYTES:
             return body
     search = body["allocation_candidates"]
@@ -229,6 +228,22 @@ def limit_size(funnel: Funnel) -> Json:
         "weighers": body["weighers"],
         "outline": True,
     }
+
+
+def _shorten_lists(part: Json, length: int) -> Json:
+    """Shorten the lists of rejected hosts and near misses in a funnel."""
+    shortened = dict(part)
+    for key in ("allocation_candidates", "fallback", "later_instance"):
+        if key in part:
+            shortened[key] = _shorten_lists(part[key], length)
+    for key in ("steps", "filters"):
+        if key in part:
+            shortened[key] = [
+                {**stage, "rejected": stage["rejected"][:length]} for stage in part[key]
+            ]
+    if len(misses := part.get("nearest_misses", ())) > length:
+        shortened |= {"nearest_misses": misses[:length], "nearest_misses_complete": False}
+    return shortened
 
 
 def _select_keys(entries: list[Json], *names: str) -> list[Json]:
