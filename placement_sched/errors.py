@@ -141,7 +141,7 @@ class CapacityExceeded(Conflict):
 class NoValidHost(Conflict):
     """No host passes, for the reasons in ``extra['funnel']``.
 
-    ``result`` is the ``SchedulingResult`` without a selection.
+    ``result`` is the ``RequestResult``, with the decision.
     """
 
     code = "scheduler.no_valid_host"

@@ -2,7 +2,7 @@
 """Scheduling decisions: the request, its outcome and its selections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from hashlib import sha256
 from random import Random
@@ -238,6 +238,15 @@ class Selection:
     allocation_request: Mapping[str, Any] | None
     limits: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Read a selection from an entry of ``selections``."""
+        return cls(**{each.name: stored[each.name] for each in fields(cls)})
+
+    def limits_as_json(self) -> dict[str, Any]:
+        """Return the limits as JSON, with other objects as text."""
+        return {name: _limit_as_json(limit) for name, limit in self.limits.items()}
+
     def as_json(self) -> dict[str, Any]:
         """Return the selection as an entry of ``selections``."""
         return {
@@ -246,7 +255,7 @@ class Selection:
             "compute_node_uuid": self.compute_node_uuid,
             "cell_uuid": self.cell_uuid,
             "availability_zone": self.availability_zone,
-            "limits": {name: _limit_as_json(limit) for name, limit in self.limits.items()},
+            "limits": self.limits_as_json(),
             "weight": self.weight,
             "allocation_request": self.allocation_request,
             "allocation_request_version": (
@@ -287,20 +296,64 @@ class ReasonLabels(NamedTuple):
     resource_class: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulingResult:
-    """The result of a request, its new decision, and its labels in metrics.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestResult:
+    """The new decision about a request, and its labels in metrics.
 
     ``decision`` is None for a repeated request, and for an explanation that is not recorded.
     ``funnel`` has the counts of each stage. ``labels`` is None if metrics do not count the result.
     ``reason`` is None if hosts were selected.
     """
 
-    result: Json
     decision: Decision | None = None
     funnel: Mapping[str, Any] | None = None
     labels: DecisionLabels | None = None
     reason: ReasonLabels | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulingResult(RequestResult):
+    """The selected host and its alternates for each instance of a request.
+
+    ``uuid`` identifies the decision. ``instance_uuids`` are the generated uuids of the instances,
+    None if the request has uuids.
+    """
+
+    uuid: str
+    policy: str
+    selections: tuple[tuple[Selection, ...], ...]
+    instance_uuids: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Read the recorded result of a repeated request."""
+        uuids = stored.get("instance_uuids")
+        return cls(
+            uuid=stored["decision"],
+            policy=stored["policy"],
+            selections=tuple(
+                tuple(map(Selection.from_json, entries)) for entries in stored["selections"]
+            ),
+            instance_uuids=None if uuids is None else tuple(uuids),
+        )
+
+    def as_json(self) -> Json:
+        """Return the result as recorded, and as the body of a response."""
+        body: Json = {
+            "decision": self.uuid,
+            "policy": self.policy,
+            "selections": [[each.as_json() for each in entries] for entries in self.selections],
+        }
+        if self.instance_uuids is not None:
+            body["instance_uuids"] = list(self.instance_uuids)
+        return body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplanationResult(RequestResult):
+    """The explanation of a request, as JSON."""
+
+    explanation: Json
 
 
 @dataclass(frozen=True, slots=True)

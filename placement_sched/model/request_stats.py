@@ -5,7 +5,7 @@ from collections import Counter
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from placement_sched.model.decision import SchedulingResult
+from placement_sched.model.decision import RequestResult
 
 
 @dataclass(slots=True, eq=False)
@@ -32,8 +32,8 @@ class RequestStats:
     conflicts: Counter[str] = field(default_factory=Counter)
     candidates: int | None = None
     stages: dict[str, float] = field(default_factory=dict)
-    result: SchedulingResult | None = None
-    other_results: tuple[SchedulingResult, ...] = ()
+    result: RequestResult | None = None
+    other_results: tuple[RequestResult, ...] = ()
 
 
 _CURRENT: ContextVar[RequestStats] = ContextVar("request_stats")

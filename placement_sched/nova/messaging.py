@@ -384,9 +384,8 @@ def build_log_fields(context: Context, method: str, outcome: str, seconds: float
     }
 
 
-def log_selection(document: Json, result: Json, fields: dict[str, Any]) -> None:
+def log_selection(document: Json, hosts: Sequence[str], fields: dict[str, Any]) -> None:
     """Log the selected hosts and the project of a request spec ``document``."""
-    hosts = [best["service_host"] for best, *_ in result["selections"]]
     project = document.get("project_id")
     log_fields = fields | {"project_id": project, "instances": len(hosts), "hosts": len(set(hosts))}
     extra_count = len(set(hosts)) - 1

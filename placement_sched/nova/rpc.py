@@ -9,14 +9,15 @@ aggregates or instances, they are read from its databases: the cast may be outda
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from placement_sched import errors
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.context import set_caller
-from placement_sched.model.document import Document, Json
+from placement_sched.model.decision import Selection
+from placement_sched.model.document import Json
 from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.request_spec import REBUILD_HINT
 from placement_sched.model.request_stats import get_request_stats
@@ -142,10 +143,11 @@ class SchedulerRpc:
             document, alternates=alternates, claiming=claiming, ids=get_request_ids(context)
         )
         get_request_stats().result = scheduled
-        result = scheduled.result
+        selections = scheduled.selections
+        hosts = [best.service_host for best, *_ in selections]
         seconds = time.perf_counter() - began
-        log_selection(document, result, build_log_fields(context, _SELECTS, "answered", seconds))
-        return build_primitives(result) if as_objects else build_dictionaries(result)
+        log_selection(document, hosts, build_log_fields(context, _SELECTS, "answered", seconds))
+        return build_primitives(selections) if as_objects else build_dictionaries(selections)
 
     @expose
     def update_aggregates(self, _context: Context, *, aggregates: Any) -> None:
@@ -221,36 +223,35 @@ class BaseRpc:
         """Return None, because there is no backdoor."""
 
 
-def build_primitives(result: Document) -> list[list[Json]]:
-    """Convert a result to Selection primitives for each instance.
+def build_primitives(selections: Iterable[Sequence[Selection]]) -> list[list[Json]]:
+    """Convert selections to Selection primitives for each instance.
 
-    The first Selection of an instance is the chosen host, followed by alternates. ``result`` is the
-    result of :meth:`Scheduler.select_destinations`.
+    The first Selection of an instance is the chosen host, followed by alternates.
     """
-    return [[_build_selection(selection) for selection in group] for group in result["selections"]]
+    return [[_build_selection(selection) for selection in group] for group in selections]
 
 
-def build_dictionaries(result: Document) -> list[Json]:
+def build_dictionaries(selections: Iterable[Sequence[Selection]]) -> list[Json]:
     """Return a list of dictionaries with the chosen host of each instance."""
-    return [_build_dictionary(best) for best, *_ in result["selections"]]
+    return [_build_dictionary(best) for best, *_ in selections]
 
 
-def _build_selection(selection: Document) -> Json:
-    request, limits = selection["allocation_request"], selection["limits"]
+def _build_selection(selection: Selection) -> Json:
+    request, limits = selection.allocation_request, selection.limits_as_json()
     # Limits of third-party filters are left out.
     amounts = {name: _convert_to_int(limits.get(name)) for name in _AMOUNTS}
     numa = _build_numa_limits(limits.get("numa_topology"))
     data = {
-        "compute_node_uuid": selection["compute_node_uuid"],
-        "service_host": selection["service_host"],
-        "nodename": selection["nodename"],
+        "compute_node_uuid": selection.compute_node_uuid,
+        "service_host": selection.service_host,
+        "nodename": selection.nodename,
         "limits": build_primitive("SchedulerLimits", {**amounts, "numa_topology": numa}),
         "allocation_request": json.dumps(request),
         "allocation_request_version": None if request is None else ALLOCATION_REQUEST_VERSION,
-        "availability_zone": selection["availability_zone"],
+        "availability_zone": selection.availability_zone,
     }
     # ``cell_uuid`` cannot be null. If it is unset, nova reads it from its host mappings.
-    return build_primitive("Selection", _merge_set_values(data, cell_uuid=selection["cell_uuid"]))
+    return build_primitive("Selection", _merge_set_values(data, cell_uuid=selection.cell_uuid))
 
 
 def _merge_set_values(data: Json, **values: Any) -> Json:
@@ -272,13 +273,13 @@ def _build_numa_limits(limits: Any) -> Json | None:
     )
 
 
-def _build_dictionary(selection: Document) -> Json:
-    limits = selection["limits"]
+def _build_dictionary(selection: Selection) -> Json:
+    limits = selection.limits_as_json()
     amounts = {name: _convert_to_int(limits.get(name)) for name in _AMOUNTS}
     numa = _build_numa_limits(limits.get("numa_topology"))
     return {
-        "host": selection["service_host"],
-        "nodename": selection["nodename"],
+        "host": selection.service_host,
+        "nodename": selection.nodename,
         "limits": _merge_set_values({}, **amounts, numa_topology=numa),
     }
 

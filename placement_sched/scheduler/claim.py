@@ -29,7 +29,7 @@ from placement_sched.model.provider import INSTANCE_TYPE, Allocation, Amounts, C
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import get_request_stats
 from placement_sched.scheduler.caches import NodeHistory
-from placement_sched.scheduler.decisions import make_decision
+from placement_sched.scheduler.decisions import build_result, make_decision
 from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.selection import SchedulingRun
@@ -102,13 +102,13 @@ class Claims:
             return None
         if claiming is ClaimMode.FOR_MOVE:
             earlier = _find_added(spec.instance_uuids, recorded, existing, digest, ids)
-            return SchedulingResult(dict(earlier.result)) if earlier else None
+            return SchedulingResult.from_json(earlier.result) if earlier else None
         allocated = {allocation.consumer.uuid for allocation in existing}
         by_uuid = {decision.uuid: decision for decision in recorded.values()}
         if len(by_uuid) == 1 and recorded.keys() == allocated == set(spec.instance_uuids):
             (decision,) = by_uuid.values()
             if decision.digest == digest and _is_held(decision, spec.instance_uuids, existing):
-                return SchedulingResult(dict(decision.result))
+                return SchedulingResult.from_json(decision.result)
         raise errors.Conflict(
             f"instance {min(allocated)} already has allocations from another request",
             code="scheduler.instance_placed",
@@ -116,8 +116,8 @@ class Claims:
 
     def claim(
         self, runs: Sequence[SchedulingRun], ids: RequestIds, claiming: ClaimMode
-    ) -> list[Decision]:
-        """Allocate the selections of runs, and return the recorded decisions.
+    ) -> list[SchedulingResult]:
+        """Allocate the selections of runs, and record the decisions.
 
         All allocations and records are written in a single transaction. If the host of a single
         instance has lost its capacity, the best other placement with capacity is allocated. With
@@ -132,7 +132,7 @@ class Claims:
             decisions = [make_decision(run, build_funnel(run, None), kind, ids) for run in runs]
             for decision in decisions:
                 self.record(decision)
-            return decisions
+            return list(map(build_result, runs, decisions))
         with measure(get_request_stats().stages, "claim"):
             now = self.clock()
             selected = [_DecidedRun.from_run(run, ids) for run in runs]
@@ -144,7 +144,7 @@ class Claims:
         for run, _ in claimed:
             if run.request.plugins.driver.caches_states:
                 self._update_cached_nodes(run)
-        return [decision for _, decision in claimed]
+        return [build_result(run, decision) for run, decision in claimed]
 
     def _update_cached_nodes(self, run: SchedulingRun) -> None:
         spec = run.request.spec

@@ -17,7 +17,7 @@ from placement_sched import errors
 from placement_sched.config.conf import list_server_options
 from placement_sched.config.settings import Settings, cached_by_settings
 from placement_sched.explain import phrases
-from placement_sched.explain.values import Funnel, Obstacle, build_hosts_json
+from placement_sched.explain.values import Funnel, build_hosts_json
 from placement_sched.limits import (
     MAX_BEST_HOSTS,
     MAX_FUNNEL_BYTES,
@@ -32,6 +32,7 @@ from placement_sched.model.decision import (
     Decision,
     DecisionLabels,
     ReasonLabels,
+    RequestResult,
     SchedulingResult,
 )
 from placement_sched.model.document import Json
@@ -94,29 +95,22 @@ def make_decision(
 
     ``changes`` are the simulated changes of the cloud, or none.
     """
-    uuid, spec, body = run.seed.decision, run.request.spec, run.request.document
-    policy = funnel.policy.name if funnel.policy else DEFAULT_POLICY
-    result: Json = {
-        "decision": uuid,
-        "policy": policy,
-        "selections": [[item.as_json() for item in row] for row in run.selections],
-    }
-    if not body.get("instance_uuids"):  # report the generated uuids to the caller
-        result["instance_uuids"] = list(spec.instance_uuids)
+    spec, body = run.request.spec, run.request.document
+    result = _build_new_result(run)
     chosen: list[str | None] = [best.service_host for best, *_ in run.selections]
     hosts = chosen or [None] * len(spec.instance_uuids)
     decision = Decision(
-        uuid=uuid,
+        uuid=result.uuid,
         outcome=results.SELECTED if run.selections else results.NO_VALID_HOST,
         project_id=spec.project_id,
         digest=run.request.digest,
         request=body,
-        result=result,
+        result=result.as_json(),
         instances=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
         funnel=limit_size(funnel),
         best=_list_best_hosts(run),
         conditions=_build_conditions(run, changes),
-        policy=policy,
+        policy=result.policy,
         flavor=spec.flavor.name[:_MAX_NAME] or None,
         kind=kind,
         request_ids=ids,
@@ -174,15 +168,21 @@ def check_recorded_size(overrides: Mapping[str, Any], changes: Sequence[Json]) -
             )
 
 
-def build_result(decision: Decision, obstacle: Obstacle | None = None) -> SchedulingResult:
-    """Build the result of a decision, with the stage that left no host."""
-    stage, name = (obstacle.stage, obstacle.label) if obstacle else ("", "")
-    labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY, stage, name)
-    reason = None
-    if obstacle is not None:
-        kind = obstacle.kind if obstacle.kind in phrases.CODES else OTHER
-        reason = ReasonLabels(kind, obstacle.values.get("resource_class", ""))
-    return SchedulingResult(dict(decision.result), decision, decision.funnel, labels, reason)
+def build_result(run: SchedulingRun, decision: Decision) -> SchedulingResult:
+    """Build the result of a run, with the recorded decision."""
+    labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY)
+    return replace(_build_new_result(run), decision=decision, funnel=decision.funnel, labels=labels)
+
+
+def _build_new_result(run: SchedulingRun) -> SchedulingResult:
+    chosen, uuids = run.request.chosen, run.request.spec.instance_uuids
+    return SchedulingResult(
+        uuid=run.seed.decision,
+        policy=chosen.report.name if chosen and chosen.report else DEFAULT_POLICY,
+        selections=run.selections,
+        # Generated uuids are part of the response.
+        instance_uuids=None if run.request.document.get("instance_uuids") else uuids,
+    )
 
 
 def build_no_valid_host(
@@ -200,7 +200,15 @@ def build_no_valid_host(
         extra["request"] = entry
         name = f" for {entry.removeprefix('$.')}"
     error = errors.NoValidHost(f"No valid host was found{name}{reason}", extra=extra)
-    error.result = build_result(decision, obstacle)
+    stage, label = (obstacle.stage, obstacle.label) if obstacle else ("", "")
+    labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY, stage, label)
+    reason_labels = None
+    if obstacle is not None:
+        kind = obstacle.kind if obstacle.kind in phrases.CODES else OTHER
+        reason_labels = ReasonLabels(kind, obstacle.values.get("resource_class", ""))
+    error.result = RequestResult(
+        decision=decision, funnel=decision.funnel, labels=labels, reason=reason_labels
+    )
     return error
 
 

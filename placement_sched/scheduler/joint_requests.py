@@ -25,7 +25,7 @@ from placement_sched.model.decision import DecisionSeed, SchedulingResult
 from placement_sched.model.document import Document
 from placement_sched.model.request_stats import get_request_stats
 from placement_sched.scheduler.claim import ClaimMode
-from placement_sched.scheduler.decisions import build_no_valid_host, build_result, make_decision
+from placement_sched.scheduler.decisions import build_no_valid_host, make_decision
 from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.host_manager import UnclaimedInstance
 from placement_sched.scheduler.host_state import with_device_providers
@@ -116,10 +116,10 @@ def _select_and_claim(
         seeds = {path: replace(seed, attempt=attempt) for path, seed in seeds.items()}
         runs = _run_in_turn(scheduler, requests, seeds, claiming, ids)
         try:
-            decisions = scheduler.claims.claim(runs, ids, claiming)
+            claimed_results = scheduler.claims.claim(runs, ids, claiming)
         except (CapacityExceeded, ConcurrentUpdate):
             continue
-        return results | dict(zip(requests, map(build_result, decisions), strict=True))
+        return results | dict(zip(requests, claimed_results, strict=True))
     raise ConcurrentUpdate(LOST_TOO_OFTEN)
 
 

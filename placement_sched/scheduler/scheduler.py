@@ -42,7 +42,12 @@ from placement_sched.explain.values import ExplanationView
 from placement_sched.limits import MAX_CLAIM_ATTEMPTS, MAX_EXPENSIVE_QUERIES
 from placement_sched.model.clock import Clock, measure
 from placement_sched.model.context import NO_REQUEST, RequestIds
-from placement_sched.model.decision import EXPLAIN, DecisionSeed, SchedulingResult
+from placement_sched.model.decision import (
+    EXPLAIN,
+    DecisionSeed,
+    ExplanationResult,
+    SchedulingResult,
+)
 from placement_sched.model.document import Document, Json
 from placement_sched.model.figures import set_failover_result
 from placement_sched.model.request_stats import get_request_stats
@@ -51,7 +56,6 @@ from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.claim import ClaimMode, Claims
 from placement_sched.scheduler.decisions import (
     build_no_valid_host,
-    build_result,
     check_recorded_size,
     make_decision,
 )
@@ -305,10 +309,10 @@ class Scheduler(Evaluator):
                     self.claims.record(decision)
                     raise build_no_valid_host(funnel, decision)
                 try:
-                    (decision,) = self.claims.claim([run], ids, claiming)  # and record
+                    (result,) = self.claims.claim([run], ids, claiming)  # and record
                 except (CapacityExceeded, ConcurrentUpdate):
                     continue
-                return build_result(decision)
+                return result
             raise ConcurrentUpdate(LOST_TOO_OFTEN)
 
     def find_claim(
@@ -331,7 +335,7 @@ class Scheduler(Evaluator):
         changes: Sequence[Json] = (),
         recorded_for: RequestIds | None = None,
         **options: Any,
-    ) -> SchedulingResult:
+    ) -> ExplanationResult:
         """Explain how a request would be scheduled, without a claim.
 
         The run has the same steps as :meth:`select_destinations`, on the cloud with ``changes``,
@@ -346,17 +350,20 @@ class Scheduler(Evaluator):
         if recorded_for is not None:
             check_recorded_size(options.get("overrides") or {}, changes)
 
-        def explain_with(evaluator: Evaluator) -> SchedulingResult:
+        def explain_with(evaluator: Evaluator) -> ExplanationResult:
             request = evaluator.reader.validate(evaluator.reader.read(document, **options))
             with evaluator.source.read() as connection:
                 run = evaluator.evaluate(connection, request)
                 explanation = make_explanation(connection, run, view)
                 if recorded_for is None:
-                    return SchedulingResult(explanation, funnel=explanation["funnel"])
-                funnel = build_funnel(run, connection)
-            decision = make_decision(run, funnel, EXPLAIN, recorded_for, changes)
+                    funnel = explanation["funnel"]
+                    return ExplanationResult(explanation=explanation, funnel=funnel)
+                recorded = build_funnel(run, connection)
+            decision = make_decision(run, recorded, EXPLAIN, recorded_for, changes)
             explanation = {"decision": decision.uuid, **explanation}
-            return SchedulingResult(explanation, decision, decision.funnel)
+            return ExplanationResult(
+                explanation=explanation, decision=decision, funnel=decision.funnel
+            )
 
         result = self.run_with(self.read_changes(changes), explain_with)
         # Recorded after the simulation, because everything written in it is rolled back.

@@ -27,10 +27,12 @@ from tests.nova.wire.recorded import list_paths, read_recorded_object, replace_v
 from tests.nova.wire.results import (
     CELL_UUID,
     NODE_UUIDS,
-    REBUILD_RESULT,
+    REBUILD_SELECTIONS,
     RESULT_WITH_LIMITS,
+    SELECTIONS_WITH_LIMITS,
     build_select_destinations_result,
     build_selection,
+    read_selections,
 )
 from tests.support.scheduling import make_report, make_uuid
 from tests.support.versions import LATEST_HEADERS
@@ -243,13 +245,13 @@ def test_notification_with_invalid_host_or_uuids_is_rejected(read, sent, reason)
 def test_selections_start_with_the_host_followed_by_alternates():
     hosts = [
         [each[OBJECT_DATA]["service_host"] for each in row]
-        for row in build_primitives(RESULT_WITH_LIMITS)
+        for row in build_primitives(SELECTIONS_WITH_LIMITS)
     ]
     assert hosts == [["cn1", "cn2"], ["cn3"]]
 
 
 def test_selection_has_all_fields_of_the_selection_object_of_nova():
-    ((first, _), _) = build_primitives(RESULT_WITH_LIMITS)
+    ((first, _), _) = build_primitives(SELECTIONS_WITH_LIMITS)
     assert first["nova_object.name"] == "Selection"
     assert first["nova_object.version"] == "1.1"
     assert first["nova_object.changes"] == sorted(first[OBJECT_DATA])
@@ -262,20 +264,20 @@ def test_selection_has_all_fields_of_the_selection_object_of_nova():
 
 
 def test_allocation_request_is_json_of_a_supported_version():
-    ((first, _), _) = build_primitives(RESULT_WITH_LIMITS)
+    ((first, _), _) = build_primitives(SELECTIONS_WITH_LIMITS)
     request = RESULT_WITH_LIMITS["selections"][0][0]["allocation_request"]
     assert json.loads(first[OBJECT_DATA]["allocation_request"]) == request
     assert first[OBJECT_DATA]["allocation_request_version"] == "1.36"
 
 
 def test_rebuild_has_a_null_allocation_request():
-    ((selection,),) = build_primitives(REBUILD_RESULT)
+    ((selection,),) = build_primitives(REBUILD_SELECTIONS)
     assert selection[OBJECT_DATA]["allocation_request"] == "null"
     assert selection[OBJECT_DATA]["allocation_request_version"] is None
 
 
 def test_limits_of_a_selection_are_integers_and_nova_objects():
-    ((first, second), _) = build_primitives(RESULT_WITH_LIMITS)
+    ((first, second), _) = build_primitives(SELECTIONS_WITH_LIMITS)
     limits = first[OBJECT_DATA]["limits"][OBJECT_DATA]
     assert [limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [8, None, None]
     numa = limits["numa_topology"]
@@ -291,7 +293,7 @@ def test_limits_of_a_selection_are_integers_and_nova_objects():
 def test_infinite_or_text_limit_of_a_selection_is_omitted():
     limits = {"vcpu": float("inf"), "memory_mb": "much", "disk_gb": 1}
     ((selection,),) = build_primitives(
-        build_select_destinations_result([build_selection(0, limits=limits)])
+        read_selections(build_select_destinations_result([build_selection(0, limits=limits)]))
     )
     sent_limits = selection[OBJECT_DATA]["limits"][OBJECT_DATA]
     assert [sent_limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [None, None, 1]
@@ -299,17 +301,18 @@ def test_infinite_or_text_limit_of_a_selection_is_omitted():
 
 def test_cell_of_a_selection_is_unset_if_unknown():
     ((selection,),) = build_primitives(
-        build_select_destinations_result([build_selection(0, cell_uuid=None)])
+        read_selections(build_select_destinations_result([build_selection(0, cell_uuid=None)]))
     )
     assert "cell_uuid" not in selection[OBJECT_DATA]
 
 
 def test_callers_without_return_objects_get_one_host_per_instance():
-    first, third = build_dictionaries(RESULT_WITH_LIMITS)
+    first, third = build_dictionaries(SELECTIONS_WITH_LIMITS)
     assert (first["host"], first["nodename"], third["host"]) == ("cn1", "node1", "cn3")
     assert first["limits"].keys() == {"vcpu", "numa_topology"}
-    assert build_dictionaries(REBUILD_RESULT) == [
+    assert build_dictionaries(REBUILD_SELECTIONS) == [
         {"host": "cn1", "nodename": "node1", "limits": {}}
     ]
-    for result in (build_primitives(RESULT_WITH_LIMITS), build_dictionaries(RESULT_WITH_LIMITS)):
+    selections = SELECTIONS_WITH_LIMITS
+    for result in (build_primitives(selections), build_dictionaries(selections)):
         assert json.loads(json.dumps(result)) == result

@@ -68,7 +68,7 @@ def read_claim_counts() -> tuple[int, int, dict[str, int]]:
 def test_next_best_host_is_claimed_in_the_same_transaction(cloud, make_racing_scheduler):
     scheduler = make_racing_scheduler("cn1", "cn2")
     request = make_spec(make_uuid(1), flavor=FLAVOR_64_GB)
-    result = scheduler.select_destinations(request).result
+    result = scheduler.select_destinations(request).as_json()
     assert get_selected_hosts(result) == ["cn3"]
     assert read_claim_counts() == (1, 0, {"moved": 1})
     assert list(read_allocations_of_consumer(cloud, make_uuid(1))) == [uuid_of("cn3")]
@@ -79,14 +79,14 @@ def test_next_best_host_is_claimed_in_the_same_transaction(cloud, make_racing_sc
     stage = decision["funnel"]["filters"][-1]
     assert (stage["name"], stage["before"], stage["after"]) == ("room_at_claim", 6, 4)
     assert [rejection["host"] for rejection in stage["rejected"]] == ["cn1", "cn2"]
-    assert scheduler.select_destinations(request).result == result
+    assert scheduler.select_destinations(request).as_json() == result
 
 
 def test_hosts_filled_by_concurrent_claims_are_no_alternates(make_racing_scheduler):
     scheduler = make_racing_scheduler("cn1", "cn2", scheduler__max_attempts=3)
     result = scheduler.select_destinations(
         make_spec(make_uuid(1), flavor=FLAVOR_64_GB), alternates=True
-    ).result
+    ).as_json()
     hosts = [selection["service_host"] for selection in result["selections"][0]]
     assert hosts == ["cn3", "cn4", "cn5"]
 
@@ -97,7 +97,7 @@ def test_host_after_failed_claims_is_the_next_by_weight(cloud, make_racing_sched
     scheduler = make_racing_scheduler("cn5", "cn1", "cn2")
     big = make_flavor(memory_mb=90000)
     hosts = get_selected_hosts(
-        scheduler.select_destinations(make_spec(make_uuid(1), flavor=big)).result
+        scheduler.select_destinations(make_spec(make_uuid(1), flavor=big)).as_json()
     )
     assert hosts == ["cn6"]
 
@@ -111,7 +111,7 @@ def test_selection_restarts_if_no_host_remains_after_a_failed_claim(cloud, make_
 
 def test_selection_of_several_instances_restarts_after_a_failed_claim(cloud, make_racing_scheduler):
     request = make_spec(make_uuid(1), make_uuid(2), flavor=FLAVOR_64_GB)
-    result = make_racing_scheduler("cn1").select_destinations(request).result
+    result = make_racing_scheduler("cn1").select_destinations(request).as_json()
     assert get_selected_hosts(result) == ["cn2", "cn3"]
     assert read_claim_counts() == (1, 1, {"capacity": 1})
     decision = cloud.get(f"/scheduler/v1/decisions/{result['decision']}").json
@@ -120,7 +120,7 @@ def test_selection_of_several_instances_restarts_after_a_failed_claim(cloud, mak
     result = (
         make_racing_scheduler()
         .select_destinations(make_spec(make_uuid(3), flavor=FLAVOR_64_GB))
-        .result
+        .as_json()
     )
     decision = cloud.get(f"/scheduler/v1/decisions/{result['decision']}").json
     assert decision["conditions"]["attempt"] == 0
@@ -145,11 +145,11 @@ def test_failed_claim_is_retried_with_another_candidate_of_the_best_host(
     )
 
     scheduler = make_racing_scheduler()
-    first = scheduler.select_destinations(request, claiming=ClaimMode.NONE).result
+    first = scheduler.select_destinations(request, claiming=ClaimMode.NONE).as_json()
     (card,) = set(first["selections"][0][0]["allocation_request"]["allocations"]) & set(cards)
 
     rival = ClockWithConcurrentClaim(lambda: claim_as_other_consumer(cloud, card, CUSTOM_CARD=1))
-    result = replace(scheduler, clock=rival).select_destinations(request).result
+    result = replace(scheduler, clock=rival).select_destinations(request).as_json()
     assert get_selected_hosts(result) == ["cn1"]
     provider_uuids = set(read_allocations_of_consumer(cloud, make_uuid(1)))
     assert provider_uuids == {uuid_of("cn1"), *cards} - {card}
@@ -163,7 +163,7 @@ def test_host_deleted_before_the_claim_is_not_selected(cloud, make_racing_schedu
     scheduler = replace(
         make_racing_scheduler(), clock=ClockWithConcurrentClaim(lambda: cloud.delete(path))
     )
-    assert get_selected_hosts(scheduler.select_destinations(make_spec(make_uuid(1))).result) == [
+    assert get_selected_hosts(scheduler.select_destinations(make_spec(make_uuid(1))).as_json()) == [
         "cn1"
     ]
 

@@ -62,7 +62,7 @@ def test_selection_without_a_claim_succeeds_if_its_decision_fails(cloud):
     with rename_table_temporarily(database, "sched_decision_places"):
         result = scheduler.select_destinations(
             make_spec(make_uuid(1)), claiming=ClaimMode.NONE
-        ).result
+        ).as_json()
         with pytest.raises(NoValidHost):
             scheduler.select_destinations(make_spec(flavor=make_flavor(vcpus=99)))
     assert get_selected_hosts(result) == ["cn1"]

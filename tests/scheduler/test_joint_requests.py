@@ -213,7 +213,7 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
     apart = make_spec(make_uuid(2), scheduler_hints={"different_host": [make_uuid(1)]})
     together = make_spec(make_uuid(3), scheduler_hints={"same_host": [make_uuid(1)]})
     results = select_together(scheduler, [first, apart, together])
-    one, two, three = (get_selected_hosts(result.result)[0] for result in results)
+    one, two, three = (get_selected_hosts(result.as_json())[0] for result in results)
     assert one == three != two
 
 
@@ -290,7 +290,7 @@ def test_concurrent_claims_restart_the_joint_selection(cloud):
     begin_stats()
     documents = [make_spec(make_uuid(number), flavor=FLAVOR_64_GB) for number in (1, 2)]
     results = select_together(scheduler, documents)
-    assert {get_selected_hosts(result.result)[0] for result in results} == {"cn2", "cn3"}
+    assert {get_selected_hosts(result.as_json())[0] for result in results} == {"cn2", "cn3"}
     assert get_request_stats().claims_retried == 1
 
 

@@ -276,7 +276,7 @@ def test_concurrent_requests_of_an_anti_affinity_group_have_different_hosts(clou
     def select_host_for_member(number):
         result = scheduler.select_destinations(
             make_spec(make_uuid(number), instance_group=group)
-        ).result
+        ).as_json()
         return get_selected_hosts(result)[0]
 
     with ThreadPoolExecutor(3) as rivals:

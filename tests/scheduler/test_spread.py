@@ -306,7 +306,7 @@ def cloud_with_two_racks(sqlite_url, make_app):
 
 
 def select_hosts_together(scheduler, *specs):
-    return [get_selected_hosts(result.result)[0] for result in select_together(scheduler, specs)]
+    return [get_selected_hosts(result.as_json())[0] for result in select_together(scheduler, specs)]
 
 
 @pytest.mark.parametrize("recorded", [0, 2])

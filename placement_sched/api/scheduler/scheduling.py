@@ -39,15 +39,16 @@ def select(call: ApiCall) -> ApiResponse:
     }
     try:
         if "requests" not in body:
-            stats.result = scheduler.select_destinations(body["request_spec"], **options)
-            return ApiResponse(body=stats.result.result)
+            result = scheduler.select_destinations(body["request_spec"], **options)
+            stats.result = result
+            return ApiResponse(body=result.as_json())
         specs = [entry["request_spec"] for entry in body["requests"]]
         results = select_together(scheduler, specs, **options)
     except NoValidHost as error:
         stats.result = error.result
         raise
     stats.other_results = tuple(results)
-    return ApiResponse(body={"results": [result.result for result in results]})
+    return ApiResponse(body={"results": [result.as_json() for result in results]})
 
 
 @select_blueprint.post(
@@ -79,7 +80,7 @@ def explain(call: ApiCall) -> ApiResponse:
         recorded_for=call.ids if body.get("keep") else None,
     )
     get_request_stats().result = result
-    return ApiResponse(body=result.result)
+    return ApiResponse(body=result.explanation)
 
 
 @select_blueprint.get("/v1/policies", policy=f"{_POLICIES}:list", response=responses.POLICIES)

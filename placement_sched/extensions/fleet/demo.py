@@ -375,13 +375,13 @@ class Demo:
 
     def place(self, request: SampleRequest) -> DemoPlacement:
         """Explain a request, then place it, on the same state of the cloud."""
-        explanation = self.scheduler.explain(request.spec, view=EVERYTHING).result
+        explanation = self.scheduler.explain(request.spec, view=EVERYTHING).explanation
         try:
-            result = self.scheduler.select_destinations(request.spec).result
+            result = self.scheduler.select_destinations(request.spec)
         except NoValidHost as error:
             return DemoPlacement(request, explanation, rejection=error.detail)
-        pairs = zip(request.spec["instance_uuids"], result["selections"], strict=True)
-        selected = tuple({"instance": uuid, **best} for uuid, (best, *_) in pairs)
+        pairs = zip(request.spec["instance_uuids"], result.selections, strict=True)
+        selected = tuple({"instance": uuid, **best.as_json()} for uuid, (best, *_) in pairs)
         return DemoPlacement(request, explanation, selected)
 
 

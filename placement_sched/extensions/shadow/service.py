@@ -45,7 +45,7 @@ from placement_sched.extensions.shadow.evaluator import (
 )
 from placement_sched.extensions.shadow.tap import Tap
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.decision import SchedulingResult
+from placement_sched.model.decision import ExplanationResult
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, ShadowResult
 from placement_sched.nova.databases import check_databases_set
 from placement_sched.nova.databases.placements import (
@@ -95,7 +95,7 @@ _CLAIM_WAIT = 2.0
 #: Reads nova's records of instances. Instances without a record are absent.
 ReadRecords = Callable[[Sequence[RecordKey]], Mapping[str, NovaRecord]]
 #: Explains a request with the current state of the cloud.
-Explain = Callable[..., SchedulingResult]
+Explain = Callable[..., ExplanationResult]
 
 
 def find_outcome(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome | None:
@@ -345,7 +345,7 @@ class OutcomeTracker:
         try:
             explanation = self.explain(
                 document, view=ExplanationView(frozenset(host), max_rejected=1)
-            ).result
+            ).explanation
         except Unavailable:
             raise
         except Error as failure:

@@ -111,7 +111,7 @@ def cloud(app):
 def select_and_get_decision_uuid(app, *numbers, **changes):
     result = app.app.services.scheduler.select_destinations(
         make_spec(*map(make_uuid, numbers), **changes), claiming=ClaimMode.NONE
-    ).result
+    ).as_json()
     return result["decision"]
 
 

@@ -3,6 +3,8 @@
 
 from typing import Any
 
+from placement_sched.model.decision import SchedulingResult, Selection
+
 NODE_UUIDS = (
     "50a5c1de-0000-4000-8000-000000000001",
     "50a5c1de-0000-4000-8000-000000000002",
@@ -40,6 +42,10 @@ def build_select_destinations_result(*selections: list[dict[str, Any]]) -> dict[
     return {"decision": NODE_UUIDS[0], "policy": "default", "selections": list(selections)}
 
 
+def read_selections(result: dict[str, Any]) -> tuple[tuple[Selection, ...], ...]:
+    return SchedulingResult.from_json(result).selections
+
+
 RESULT_WITH_LIMITS = build_select_destinations_result(
     [
         build_selection(0, limits={"numa_topology": NUMA_LIMITS, "vcpu": 8.0, "of_the_house": "x"}),
@@ -50,3 +56,5 @@ RESULT_WITH_LIMITS = build_select_destinations_result(
 REBUILD_RESULT = build_select_destinations_result(
     [build_selection(0, allocation_request=None, allocation_request_version=None)]
 )
+SELECTIONS_WITH_LIMITS = read_selections(RESULT_WITH_LIMITS)
+REBUILD_SELECTIONS = read_selections(REBUILD_RESULT)

@@ -70,9 +70,8 @@ def scheduler(sqlite_url, make_app):
 
 def select_hosts(scheduler, number, **fields):
     document = build_document(build_request(**fields), [make_uuid(number)])
-    (selections,) = build_primitives(
-        scheduler.select_destinations(document, alternates=True).result
-    )
+    result = scheduler.select_destinations(document, alternates=True)
+    (selections,) = build_primitives(result.selections)
     return [selection["nova_object.data"]["service_host"] for selection in selections]
 
 

@@ -28,7 +28,14 @@ from placement_sched.nova.rpc import (
 from tests.nova.wire import documents
 from tests.nova.wire.comparison import sort_sets, unify_empty_values
 from tests.nova.wire.recorded import read_recorded_object
-from tests.nova.wire.results import NODE_UUIDS, PORT_UUID, REBUILD_RESULT, RESULT_WITH_LIMITS
+from tests.nova.wire.results import (
+    NODE_UUIDS,
+    PORT_UUID,
+    REBUILD_RESULT,
+    RESULT_WITH_LIMITS,
+    SELECTIONS_WITH_LIMITS,
+    read_selections,
+)
 
 pytestmark = pytest.mark.system
 
@@ -80,7 +87,7 @@ def test_aggregates_and_instances_in_casts_of_nova_are_read(call_nova):
 
 @pytest.mark.parametrize("result", [RESULT_WITH_LIMITS, REBUILD_RESULT], ids=["whole", "rebuild"])
 def test_nova_parses_selection_results(call_nova, result):
-    primitives = build_primitives(result)
+    primitives = build_primitives(read_selections(result))
     selections = [each for row in result["selections"] for each in row]
     for ours, theirs in zip(
         selections, call_nova("describe_selections", primitives, [PORT_UUID]), strict=True
@@ -97,12 +104,12 @@ def test_nova_parses_selection_results(call_nova, result):
 
 
 def test_selection_results_equal_the_serialization_of_nova(call_nova):
-    primitives = [each for row in build_primitives(RESULT_WITH_LIMITS) for each in row]
+    primitives = [each for row in build_primitives(SELECTIONS_WITH_LIMITS) for each in row]
     read = call_nova("describe_selections", [primitives], [])
     for ours, theirs in zip(primitives, read, strict=True):
         assert sort_sets(theirs["sent_again"]) == sort_sets(ours)
     legacy = [read[0]["legacy"], read[2]["legacy"]]
-    assert sort_sets(build_dictionaries(RESULT_WITH_LIMITS)) == sort_sets(legacy)
+    assert sort_sets(build_dictionaries(SELECTIONS_WITH_LIMITS)) == sort_sets(legacy)
 
 
 def import_remote_exceptions() -> Any:
