@@ -30,7 +30,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.request_spec import RequestSpec, parse_request_spec
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.filtering import run_filters
-from placement_sched.scheduler.host_manager import RequestView, build_host_states
+from placement_sched.scheduler.host_manager import build_host_states
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugins import get_plugins, read_settings
 from placement_sched.scheduler.request import SchedulingRequest
@@ -63,9 +63,10 @@ def _find_hosts(settings: Settings) -> tuple[list[HostState], str]:
     scheduler = Scheduler(
         database=database, settings=settings, clock=utcnow, random=Random(1), caches=caches
     )
-    with scheduler.evaluate(request) as (connection, run):
+    with database.read() as connection:
+        run = scheduler.evaluate(connection, request)
         searches = run.searches
-        hosts = build_host_states(RequestView(connection, caches), searches.candidates, spec)
+        hosts = build_host_states(run.view, searches.candidates, spec)
     database.dispose()
     if searches.query is None:
         raise RuntimeError("there was no candidates search")
