@@ -3,7 +3,8 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
 
@@ -159,6 +160,20 @@ class AllocationRequest(NamedTuple):
     uuids: tuple[str, ...]
     root_uuid: str
 
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any], root_uuid: str = "") -> Self:
+        """Read an allocation request from the JSON object of :meth:`as_json`."""
+        mappings = stored.get("mappings") or {}
+        allocations = stored.get("allocations") or {}
+        amounts = {uuid: part["resources"] for uuid, part in allocations.items()}
+        for uuid in chain.from_iterable(mappings.values()):
+            amounts.setdefault(uuid, {})
+        uuids = tuple(amounts)
+        indexes = {
+            suffix: tuple(map(uuids.index, its_uuids)) for suffix, its_uuids in mappings.items()
+        }
+        return cls(Layout(tuple(amounts.values()), indexes), uuids, root_uuid)
+
     @property
     def allocations(self) -> dict[str, Mapping[str, int]]:
         """Map the uuid of each provider to its amounts by resource class."""
@@ -212,15 +227,15 @@ def merge_results(results: Sequence[Candidates]) -> Candidates:
 InventoryName = tuple[str, str]
 
 
-def iterate_amounts(candidate: Mapping[str, Any] | None) -> Iterator[tuple[InventoryName, int]]:
+def iterate_amounts(candidate: AllocationRequest | None) -> Iterator[tuple[InventoryName, int]]:
     """Yield each inventory that an allocation request uses, with the amount."""
-    for uuid, body in candidate["allocations"].items() if candidate else ():
-        for name, amount in body["resources"].items():
+    for uuid, amounts in candidate.allocations.items() if candidate else ():
+        for name, amount in amounts.items():
             yield (uuid, name), amount
 
 
 def find_lacking_class(
-    candidates: Iterable[Mapping[str, Any]],
+    candidates: Iterable[AllocationRequest],
     free: Mapping[InventoryName, int],
     consumed: Collection[InventoryName],
 ) -> str:

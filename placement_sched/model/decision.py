@@ -11,6 +11,7 @@ from uuid import UUID
 
 import orjson
 
+from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json
 from placement_sched.model.hardware.numa import NUMATopologyLimits
@@ -225,8 +226,7 @@ _ALLOCATION_REQUEST_VERSION = "1.39"
 class Selection:
     """A host for an instance, as in the result of ``select_destinations``.
 
-    ``allocation_request`` has the keys ``allocations`` and ``mappings``, as in the body of ``PUT
-    /allocations``. It is None for a rebuild, which allocates nothing.
+    ``allocation_request`` is None for a rebuild, which allocates nothing.
     """
 
     service_host: str
@@ -235,13 +235,16 @@ class Selection:
     cell_uuid: str | None
     availability_zone: str
     weight: float
-    allocation_request: Mapping[str, Any] | None
+    allocation_request: AllocationRequest | None
     limits: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """Read a selection from an entry of ``selections``."""
-        return cls(**{each.name: stored[each.name] for each in fields(cls)})
+        values = {each.name: stored[each.name] for each in fields(cls)}
+        if (request := values["allocation_request"]) is not None:
+            values["allocation_request"] = AllocationRequest.from_json(request)
+        return cls(**values)
 
     def limits_as_json(self) -> dict[str, Any]:
         """Return the limits as JSON, with other objects as text."""
@@ -249,6 +252,7 @@ class Selection:
 
     def as_json(self) -> dict[str, Any]:
         """Return the selection as an entry of ``selections``."""
+        request = self.allocation_request
         return {
             "service_host": self.service_host,
             "nodename": self.nodename,
@@ -257,10 +261,8 @@ class Selection:
             "availability_zone": self.availability_zone,
             "limits": self.limits_as_json(),
             "weight": self.weight,
-            "allocation_request": self.allocation_request,
-            "allocation_request_version": (
-                None if self.allocation_request is None else _ALLOCATION_REQUEST_VERSION
-            ),
+            "allocation_request": request and request.as_json(),
+            "allocation_request_version": request and _ALLOCATION_REQUEST_VERSION,
         }
 
 

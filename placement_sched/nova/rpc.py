@@ -246,7 +246,7 @@ def _build_selection(selection: Selection) -> Json:
         "service_host": selection.service_host,
         "nodename": selection.nodename,
         "limits": build_primitive("SchedulerLimits", {**amounts, "numa_topology": numa}),
-        "allocation_request": json.dumps(request),
+        "allocation_request": json.dumps(request and request.as_json()),
         "allocation_request_version": None if request is None else ALLOCATION_REQUEST_VERSION,
         "availability_zone": selection.availability_zone,
     }

@@ -25,7 +25,7 @@ from placement_sched.model.decision import NO_CLAIM, SELECT, Decision, Schedulin
 from placement_sched.model.grouping import group_rows, nest_rows
 from placement_sched.model.instance import Instance
 from placement_sched.model.instance_request import select_request
-from placement_sched.model.provider import INSTANCE_TYPE, Allocation, Amounts, ConsumerClaim
+from placement_sched.model.provider import INSTANCE_TYPE, Allocation, ConsumerClaim
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import get_request_stats
 from placement_sched.scheduler.caches import NodeHistory
@@ -225,7 +225,7 @@ class Claims:
             others = (
                 _merge(
                     by_consumer,
-                    replace(first, allocations=_map_amounts(fallback.allocation_request)),
+                    replace(first, allocations={**fallback.allocation_request.allocations}),
                 )
                 for fallback in fallbacks
             )
@@ -246,7 +246,7 @@ class Claims:
                 raise AssertionError("a rebuild has no allocations to claim")
             yield ConsumerClaim(
                 consumer=uuid,
-                allocations=_map_amounts(best.allocation_request),
+                allocations={**best.allocation_request.allocations},
                 project_id=spec.project_id or project,
                 user_id=spec.user_id or user,
                 consumer_type=INSTANCE_TYPE,
@@ -284,11 +284,6 @@ def _record(connection: Connection, claimed: _DecidedRun, now: datetime, *, is_a
     new = [vm for vm in _build_instances(run, decision) if vm.uuid not in records]
     instances.record(connection, new, now)
     decisions.record(connection, decision, now)
-
-
-def _map_amounts(allocation_request: Mapping[str, Any]) -> dict[str, Amounts]:
-    bodies = allocation_request["allocations"]
-    return {provider: body["resources"] for provider, body in bodies.items()}
 
 
 def _merge(by_consumer: Mapping[str, Sequence[Allocation]], claim: ConsumerClaim) -> ConsumerClaim:

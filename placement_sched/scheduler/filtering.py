@@ -11,6 +11,7 @@ import orjson
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, PluginFailed
 from placement_sched.explain.values import FilterReport, Rejected, RequestFilterReport
+from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.rejection import OTHER, Rejection, SuggestedChange
@@ -347,7 +348,7 @@ class NovaFilter:
         ]
 
     def _find_rejection(
-        self, host: HostState, candidates: Sequence[object], spec: RequestSpec
+        self, host: HostState, candidates: Sequence[AllocationRequest], spec: RequestSpec
     ) -> Rejection:
         """Return why the filter rejects a host.
 

@@ -16,6 +16,7 @@ from oslo_log import log
 
 from placement_sched.errors import Conflict
 from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Metric, Service
 from placement_sched.model.hardware.numa import FittedNUMACell, InstanceNUMACell
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
@@ -136,15 +137,16 @@ class HostState(_Annotated):
     aggregates: tuple[HostAggregate, ...] = ()
     service: Mapping[str, Any] = field(default_factory=lambda: NO_SERVICE)
     instances: MutableMapping[str, HostInstance] = field(default_factory=dict)
-    _candidates: Sequence[Any] = ()
+    #: Allocation requests as a tuple, or their JSON as a list.
+    _candidates: tuple[AllocationRequest, ...] | list[Any] = ()
     _traits: frozenset[str] = frozenset()
 
     @property
     def allocation_candidates(self) -> list[Any]:
-        """Return the allocation requests on this host.
+        """Return the allocation requests on this host, as placement's JSON.
 
-        If the host is selected, the first allocation request is claimed. Each is the JSON of an
-        allocation request in placement, built on first use, as most hosts are not chosen.
+        If the host is selected, the first allocation request is claimed. The JSON is built when a
+        filter reads it, and may then be changed in place.
         """
         if not isinstance(self._candidates, list):
             self._candidates = [request.as_json() for request in self._candidates]
@@ -209,14 +211,20 @@ def make_host_state(
     return state
 
 
-def set_candidates(state: HostState, requests: Sequence[Any]) -> None:
-    """Set the candidates of a host, either as allocation requests or as JSON."""
-    state._candidates = requests  # noqa: SLF001 - nova's HostState has no such public method
+def set_candidates(state: HostState, requests: Sequence[AllocationRequest]) -> None:
+    """Set the allocation requests on a host."""
+    state._candidates = tuple(requests)  # noqa: SLF001 - nova's HostState has no such method
 
 
-def get_candidates(state: HostState) -> Sequence[Any]:
-    """Return the candidates that :func:`set_candidates` has set."""
-    return state._candidates  # noqa: SLF001 - as above
+def get_candidates(state: HostState) -> Sequence[AllocationRequest]:
+    """Return the allocation requests on a host.
+
+    If a filter has read their JSON, which it may have changed, they are read from it.
+    """
+    candidates = state._candidates  # noqa: SLF001 - as above
+    if isinstance(candidates, tuple):
+        return candidates
+    return [AllocationRequest.from_json(each, state.uuid or "") for each in candidates]
 
 
 def set_trait_reader(
@@ -249,12 +257,12 @@ def _consume_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACel
     """
     if not spec.numa_topology or not state.numa_topology:
         return ()
-    first: Mapping[str, Any] = next(iter(state.allocation_candidates), {})
+    first = next(iter(get_candidates(state)), None)
     fitted = fit_to_host(
         state.numa_topology,
         spec.numa_topology,
         state.limits.get("numa_topology"),
-        build_devices(state.pci_stats, spec.pci_requests, first.get("mappings")),
+        build_devices(state.pci_stats, spec.pci_requests, first and first.mappings),
     )
     if isinstance(fitted, Rejection):
         return ()
@@ -274,25 +282,25 @@ def take_devices(
     """
     if spec.pci_requests is None or not spec.pci_requests.requests or state.pci_stats is None:
         return
-    candidate: Mapping[str, Any] = next(iter(state.allocation_candidates), {})
+    candidate = next(iter(get_candidates(state)), None)
     try:
-        requests, mappings = spec.pci_requests.requests, candidate.get("mappings")
+        requests, mappings = spec.pci_requests.requests, candidate and candidate.mappings
         state.pci_stats.apply_requests(requests, mappings, numa_cells)
     except Conflict as error:
         LOG.warning("Host %s has too few PCI devices: %s", state.host, error.detail)
 
 
 def with_device_providers(
-    spec: RequestSpec, allocation_request: Mapping[str, Any] | None
+    spec: RequestSpec, allocation_request: AllocationRequest | None
 ) -> RequestSpec:
     """Return the request with the providers of its PCI devices, as in nova.
 
     The devices can then be found again after the candidates of the host have changed.
     """
-    mappings = (allocation_request or {}).get("mappings")
-    if spec.pci_requests is None or not mappings:
+    if spec.pci_requests is None or allocation_request is None or not allocation_request.mappings:
         return spec
-    return replace(spec, pci_requests=with_providers(spec.pci_requests, mappings))
+    pci_requests = with_providers(spec.pci_requests, allocation_request.mappings)
+    return replace(spec, pci_requests=pci_requests)
 
 
 def _from_report(node: ComputeNode) -> HostState:

@@ -11,13 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from random import Random
-from typing import Any, Self
+from typing import Self
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.explain.values import FilterReport, HostReport, Rejected
 from placement_sched.model.aggregates import ANTI_AFFINITY, MAX_SERVER_PER_HOST
 from placement_sched.model.candidates_query import (
+    AllocationRequest,
     Candidates,
     InventoryName,
     find_lacking_class,
@@ -32,7 +33,12 @@ from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filtering import RequestFilterRun
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.host_manager import CellStates, RequestView
-from placement_sched.scheduler.host_state import HostState, set_candidates, with_candidates
+from placement_sched.scheduler.host_state import (
+    HostState,
+    get_candidates,
+    set_candidates,
+    with_candidates,
+)
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.resource_request import CandidateResults
@@ -97,33 +103,28 @@ class RemainingCapacity:
 
     def find_changed_candidates(
         self, hosts: Mapping[str | None, Sequence[HostState]]
-    ) -> list[tuple[HostState, Sequence[Any]]]:
+    ) -> list[tuple[HostState, Sequence[AllocationRequest]]]:
         """Return hosts whose candidates change, each with its new candidates.
 
         ``hosts`` maps uuids of nodes to host states. The first candidate that fits another instance
         moves to the front, so that the second instance gets the second of two equal devices. If no
         candidate fits, the new candidates are empty.
         """
-        # Only hosts whose inventories changed: most did not since the previous instance was placed.
         affected = [host for uuid in self._unchecked for host in hosts.get(uuid, ())]
-        pairs = [(host, self._reorder(host)) for host in affected]
-        return [(host, new) for host, new in pairs if new is not host.allocation_candidates]
+        return [(host, new) for host in affected if (new := self._reorder(host)) is not None]
 
     def mark_unchecked(self, hosts: Iterable[HostState]) -> None:
-        """Mark hosts whose candidates :meth:`find_changed_candidates` must check.
-
-        Call this after filters have run, because they may change the candidates.
-        """
+        """Mark hosts to check after filters, which may change candidates."""
         if not self._affected:
             return
         self._unchecked.update([host.uuid for host in hosts if host.uuid in self._affected])
 
-    def _reorder(self, host: HostState) -> Sequence[Any]:
+    def _reorder(self, host: HostState) -> Sequence[AllocationRequest] | None:
         """Move the first fitting candidate of a host to the front.
 
-        Returns no candidates if none fits.
+        Returns no candidates if none fits, and None if the first candidate fits.
         """
-        candidates = host.allocation_candidates
+        candidates = get_candidates(host)
         index = next((index for index, each in enumerate(candidates) if self._fits(each)), None)
         if index is None:
             self._used_up[host.uuid] = find_lacking_class(candidates, self._free, self._consumed)
@@ -131,20 +132,18 @@ class RemainingCapacity:
         if index:
             return [candidates[index], *candidates[:index], *candidates[index + 1 :]]
         self._unchecked.discard(host.uuid)
-        return candidates
+        return None
 
     def find_rejection(self, host: HostState) -> Rejection:
         """Return the rejection of a host without candidates that fit."""
         name = self._used_up.get(host.uuid)
         return Rejection(kind="used_up", values={"resource_class": name} if name else {})
 
-    def _fits(self, candidate: Mapping[str, Any]) -> bool:
-        free, consumed = self._free, self._consumed
-        for uuid, body in candidate["allocations"].items():
-            for name, amount in body["resources"].items():
-                if (uuid, name) in consumed and free[uuid, name] < amount:
-                    return False
-        return True
+    def _fits(self, candidate: AllocationRequest) -> bool:
+        return all(
+            inventory not in self._consumed or self._free[inventory] >= amount
+            for inventory, amount in iterate_amounts(candidate)
+        )
 
     def compute_upper_bound(self, hosts: Sequence[HostState]) -> int:
         """Return an upper bound of the instances that fit on these hosts.
@@ -165,20 +164,20 @@ class RemainingCapacity:
         """
         inventories: dict[str, set[InventoryName]] = defaultdict(set)
         amounts_by_class: dict[str, list[int]] = defaultdict(list)
-        for candidate in host.allocation_candidates:
+        candidates = get_candidates(host)
+        for candidate in candidates:
             amounts: dict[str, int] = defaultdict(int)
             for inventory, amount in iterate_amounts(candidate):
                 inventories[inventory[1]].add(inventory)
                 amounts[inventory[1]] += amount
             for name, amount in amounts.items():
                 amounts_by_class[name].append(amount)
-        candidate_count = len(host.allocation_candidates)
         return min(
             (
                 sum(max(self._free[inventory], 0) for inventory in inventories[name])
                 // min(class_amounts)
                 for name, class_amounts in amounts_by_class.items()
-                if len(class_amounts) == candidate_count and min(class_amounts)
+                if len(class_amounts) == len(candidates) and min(class_amounts)
             ),
             default=sys.maxsize,
         )
@@ -191,7 +190,7 @@ class RemainingCapacity:
         """
         if self._connection is None:
             return
-        amounts = dict(iterate_amounts(host.allocation_candidates[0]))
+        amounts = dict(iterate_amounts(get_candidates(host)[0]))
         if not amounts.keys() <= self._free.keys():
             self._read(self._connection, (host, *next_best))
         self._consume(amounts)
@@ -223,7 +222,7 @@ class RemainingCapacity:
 
     def _read(self, connection: Connection, hosts: Iterable[HostState]) -> None:
         """Read the free amounts for candidates of hosts, in two SQL statements."""
-        candidates = (candidate for host in hosts for candidate in host.allocation_candidates)
+        candidates = (candidate for host in hosts for candidate in get_candidates(host))
         used = {name for candidate in candidates for name, _ in iterate_amounts(candidate)}
         self._read_inventories(connection, used - self._free.keys())
 
@@ -361,7 +360,7 @@ class Fallback:
     """
 
     position: int
-    allocation_request: Mapping[str, Any]
+    allocation_request: AllocationRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,8 +483,7 @@ class HostSelector:
         On many hosts, the bound avoids placing instances until no host remains. On few hosts they
         are placed, because the reports then show which stage rejected the last hosts.
         """
-        hosts = [weighed.obj for weighed in result.ordered]
-        number = spec.num_instances
+        hosts, number = [weighed.obj for weighed in result.ordered], spec.num_instances
         if (
             number * len(hosts) < _MIN_PAIRS
             or number <= len(hosts)
@@ -616,7 +614,7 @@ class HostSelector:
             cell_uuid=host.cell_uuid,
             availability_zone=zone,
             weight=weighed.weight,
-            allocation_request=next(iter(host.allocation_candidates), None),
+            allocation_request=next(iter(get_candidates(host)), None),
             limits=dict(host.limits),
         )
 
@@ -663,7 +661,7 @@ class SchedulingRun:
         placements = (
             Fallback(position, candidate)
             for position, host in enumerate(self.choice.first.ordered)
-            for candidate in host.obj.allocation_candidates
+            for candidate in get_candidates(host.obj)
         )
         return list(islice(placements, 1, 1 + limit))
 

@@ -3,13 +3,16 @@
 
 import pytest
 
+from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.compute_node import Metric, Service
 from placement_sched.model.hardware.numa import NUMACell
 from placement_sched.scheduler.host_state import (
     NO_SERVICE,
     HostState,
     build_service_view,
+    get_candidates,
     make_host_state,
+    set_candidates,
 )
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.support.reports import NOW, build_report, node_uuid
@@ -187,6 +190,24 @@ def test_reported_numa_nodes_are_parsed_only_for_requests_with_numa_nodes(monkey
     state.consume_from_request(build_spec())
     with pytest.raises(TypeError):
         state.consume_from_request(build_request_for_one_numa_node())
+
+
+def test_candidates_are_read_from_the_json_that_a_filter_has_changed():
+    requests = [
+        {
+            "allocations": {provider: {"resources": {"VCPU": 1}}},
+            "mappings": {"": [provider], "_TRAITS": ["other"]},
+        }
+        for provider in ("p1", "p2", "p3")
+    ]
+    state = build_reported_host_state()
+    set_candidates(state, [AllocationRequest.from_json(each, "root") for each in requests])
+    assert state.allocation_candidates == requests
+    del state.allocation_candidates[0]
+    state.allocation_candidates.reverse()
+    first, second = get_candidates(state)
+    assert (first.allocations, second.allocations) == ({"p3": {"VCPU": 1}}, {"p2": {"VCPU": 1}})
+    assert first.as_json() == requests[2]
 
 
 def test_cpus_are_near_the_devices_of_the_first_candidate():

@@ -4,6 +4,7 @@
 import pytest
 
 from placement_sched.app import create_app
+from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.host_state import with_device_providers
 from tests.conftest import AdminClient, make_settings
@@ -71,33 +72,33 @@ def test_too_few_pci_devices_are_logged_and_the_instance_is_still_added_to_the_h
 
 def test_pci_request_has_the_resource_providers_of_its_devices():
     mappings = {"": ["root"], "r-0": ["b"], "r-1": ["a"], "r-2": ["b"]}
-    requests = with_device_providers(
-        build_request_for_devices(3), {"mappings": mappings}
-    ).pci_requests.requests
+    spec = with_device_providers(
+        build_request_for_devices(3), AllocationRequest.from_json({"mappings": mappings})
+    )
+    requests = spec.pci_requests.requests
     assert [request.spec for request in requests] == [({"rp_uuids": "b,b,a"},)]
     state = build_host_state(
         pci_stats=PciPools.from_report(
             [build_nic_pool(2, rp_uuid="a"), build_nic_pool(3, rp_uuid="b")]
         )
     )
-    state.consume_from_request(
-        with_device_providers(build_request_for_devices(3), {"mappings": mappings})
-    )
+    state.consume_from_request(spec)
     assert count_devices_by_provider(state) == {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize(
-    ("request_spec", "result"),
+    ("request_spec", "mappings"),
     [
         (build_request_for_devices(), None),
-        (build_request_for_devices(), {"mappings": {"": ["root"]}}),
-        (build_request_for_devices(alias_name=None), {"mappings": {"r-0": ["a"]}}),
-        (build_spec(), {"mappings": {"r-0": ["a"]}}),
+        (build_request_for_devices(), {"": ["root"]}),
+        (build_request_for_devices(alias_name=None), {"r-0": ["a"]}),
+        (build_spec(), {"r-0": ["a"]}),
     ],
     ids=["no candidate", "device outside placement", "device of a port", "no device"],
 )
-def test_request_without_pci_devices_in_placement_does_not_change(request_spec, result):
-    assert with_device_providers(request_spec, result) == request_spec
+def test_request_without_pci_devices_in_placement_does_not_change(request_spec, mappings):
+    request = None if mappings is None else AllocationRequest.from_json({"mappings": mappings})
+    assert with_device_providers(request_spec, request) == request_spec
 
 
 @pytest.fixture

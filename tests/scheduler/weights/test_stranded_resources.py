@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.hardware.numa import NUMATopology
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.scheduler.host_state import set_candidates
@@ -56,7 +57,7 @@ def build_host(name, cpus=8, ram=16, disk=100, **fields):
         free_disk_mb=1024 * disk,
         **fields,
     )
-    set_candidates(state, [{"allocations": {}, "mappings": {}}])
+    set_candidates(state, [AllocationRequest.from_json({})])
     return state
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import repeat
 from time import monotonic
-from typing import Any, Self
+from typing import Self
 from uuid import uuid4
 
 from placement_sched.candidates.search import compute_effective_limit, find_limiting_option
@@ -34,7 +34,6 @@ from placement_sched.extensions.what_if.capacity.host_counts import (
     find_pools,
 )
 from placement_sched.model.aggregates import AFFINITY, HostAggregate, parse_zones
-from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.constraint import LimitingOption
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.grouping import group_rows
@@ -152,7 +151,7 @@ def place_by_rounds(
     """
     for counter in counters:
         candidates = get_candidates(counter.state)
-        counter.offers = [(_as_json(each), capacity.build_option(each)) for each in candidates]
+        counter.offers = [(each, capacity.build_option(each)) for each in candidates]
     waiting = [
         list(reversed(lane)) for lane in group_rows((each.host, each) for each in counters).values()
     ]
@@ -175,10 +174,6 @@ def place_by_rounds(
                 counter.end_count(capacity, rejecting_stages[counter.host, counter.state.nodename])
         spec = _with_members(spec, single, placed)
         number += 1
-
-
-def _as_json(candidate: Any) -> Any:
-    return candidate.as_json() if isinstance(candidate, AllocationRequest) else candidate
 
 
 def _offer_next(lane: list[HostCounter], capacity: FreeCapacity) -> bool:

@@ -105,19 +105,12 @@ class FreeCapacity:
         offsets = {name: index * len(ids) for index, name in enumerate(names)}
         return cls(rows, free, offsets, [LimitReason(name, is_resource=True) for name in names])
 
-    def build_option(self, candidate: Any) -> AllocationOption:
-        """Convert an allocation candidate, possibly in JSON, to an option."""
+    def build_option(self, candidate: AllocationRequest) -> AllocationOption:
+        """Convert an allocation candidate to an option."""
         rows, offsets = self.rows, self.offsets
-        if isinstance(candidate, AllocationRequest):
-            parts: Iterable[tuple[str, Mapping[str, int]]] = zip(
-                candidate.uuids, candidate.layout.amounts, strict=True
-            )
-        else:
-            allocations = candidate["allocations"].items()
-            parts = ((uuid, part["resources"]) for uuid, part in allocations)
         option = [
             (offsets[name] + rows[uuid], amount)
-            for uuid, resources in parts
+            for uuid, resources in zip(candidate.uuids, candidate.layout.amounts, strict=True)
             for name, amount in resources.items()
         ]
         if self.pooled:
