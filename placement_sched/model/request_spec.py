@@ -346,10 +346,23 @@ class RequestSpec(SizedByFlavor):
     spread: Spread | None = field(default=None, repr=False, compare=False)
     #: The flavors of the cloud, only for plugins that read them (``reads_flavors``).
     cloud_flavors: tuple[Flavor, ...] = field(default=(), repr=False, compare=False)
+    _document: Document = field(default_factory=dict, repr=False, compare=False)
     _hardware: RequestedHardware | None = field(default=None, repr=False, compare=False)
     _read_cache: dict[Any, tuple[object, Any]] = field(
         default_factory=dict, repr=False, compare=False
     )
+
+    def as_document(self) -> Document:
+        """Return the JSON object of the request, as decisions record it.
+
+        Values that were derived later, such as a NUMA topology, are not part of it.
+        """
+        return self._document
+
+    def with_group(self, group: ServerGroup) -> Self:
+        """Return the request with the current members of its server group."""
+        document = {**self._document, "instance_group": group.as_document()}
+        return replace(self, instance_group=group, _document=document)
 
     @property
     def hardware(self) -> RequestedHardware:
@@ -597,6 +610,7 @@ def parse_request_spec(document: Document) -> RequestSpec:
         request_level_params=RequestLevelParams.from_document(
             document.get("request_level_params") or {}
         ),
+        _document=document,
     )
 
 

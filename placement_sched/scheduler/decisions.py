@@ -95,7 +95,7 @@ def make_decision(
 
     ``changes`` are the simulated changes of the cloud, or none.
     """
-    spec, body = run.request.spec, run.request.document
+    spec = run.request.spec
     result = _build_new_result(run)
     chosen: list[str | None] = [best.service_host for best, *_ in run.selections]
     hosts = chosen or [None] * len(spec.instance_uuids)
@@ -104,7 +104,7 @@ def make_decision(
         outcome=results.SELECTED if run.selections else results.NO_VALID_HOST,
         project_id=spec.project_id,
         digest=run.request.digest,
-        request=body,
+        request=spec.as_document(),
         result=result.as_json(),
         instances=tuple(map(results.PlacedInstance, spec.instance_uuids, hosts)),
         funnel=limit_size(funnel),
@@ -175,13 +175,13 @@ def build_result(run: SchedulingRun, decision: Decision) -> SchedulingResult:
 
 
 def _build_new_result(run: SchedulingRun) -> SchedulingResult:
-    chosen, uuids = run.request.chosen, run.request.spec.instance_uuids
+    chosen, spec = run.request.chosen, run.request.spec
     return SchedulingResult(
         uuid=run.seed.decision,
         policy=chosen.report.name if chosen and chosen.report else DEFAULT_POLICY,
         selections=run.selections,
         # Generated uuids are part of the response.
-        instance_uuids=None if run.request.document.get("instance_uuids") else uuids,
+        instance_uuids=None if spec.as_document().get("instance_uuids") else spec.instance_uuids,
     )
 
 

@@ -167,10 +167,10 @@ def drop_invalid_rebuild(database: ReadableDatabase, document: Document) -> Json
 class SchedulingRequest:
     """A request: spec, policy, and the policy's settings and plugins.
 
-    ``document`` is the request spec to record, with stored objects in place of their names.
-    ``digest`` identifies equal requests. ``names_group`` is true if the request names a stored
-    server group, whose members can change, and false for a group object in the request. ``chosen``
-    is the policy of the request, and ``policies`` are all policies of the configuration.
+    ``spec`` has stored objects in place of their names. ``digest`` identifies equal requests.
+    ``names_group`` is true if the request names a stored server group, whose members can change,
+    and false for a group object in the request. ``chosen`` is the policy of the request, and
+    ``policies`` are all policies of the configuration.
     ``aggregates`` are the host aggregates, if the choice of the policy has read them.
     ``alternates`` is the number of alternates for each instance. The caller may set ``overrides``
     of options and a ``named_policy``, for an explanation. ``is_joint`` is true if the call has
@@ -180,7 +180,6 @@ class SchedulingRequest:
     spec: RequestSpec
     settings: Settings
     plugins: Plugins
-    document: Document = field(default_factory=dict)
     digest: str = ""
     names_group: bool = False
     chosen: registry.ChosenPolicy | None = None
@@ -226,27 +225,25 @@ class RequestReader:
         :class:`Invalid` if the document, policy or overrides are invalid, and :class:`NotFound` if
         a named flavor or image is not stored.
         """
-        resolved_document = self._resolve_names(document)
-        original = parse_request_spec(resolved_document)
+        original = parse_request_spec(self._resolve_names(document))
         if not original.instance_uuids:
             uuids = tuple(str(uuid4()) for _ in range(original.num_instances))
             original = replace(original, instance_uuids=uuids)
         check_rebuild(self.database, original)
         running = self.live.get_settings()
         settings = self._apply_overrides(running, overrides)
-        spec = derive_defaults(original, resolved_document, settings)
+        spec = derive_defaults(original, settings)
         policies = registry.get_policies(running, self.clock)
         chosen, aggregates = self._choose(spec, policies, policy)
         policy_settings = self._apply_overrides(chosen.policy.settings, overrides)
         if policy_settings is not settings:
             settings = policy_settings
-            spec = derive_defaults(original, resolved_document, settings)
+            spec = derive_defaults(original, settings)
         plugins = get_plugins(settings, self.clock)
         return SchedulingRequest(
             spec=chosen.confine(spec),
             settings=settings,
             plugins=plugins.select_for_rebuild() if spec.is_rebuild else plugins,
-            document=resolved_document,
             digest=compute_request_digest(spec.instance_uuids, document),
             names_group=_has_stored_group(document),
             chosen=chosen,
@@ -296,13 +293,10 @@ class RequestReader:
         if (uuid := request.joined_group) is None:
             return request
         with self.database.read() as connection:
-            path = _HINT_PATH if _has_group_hint(request.document) else _GROUP_PATH
-            stored = _get_group(connection, uuid, path)
+            stored = _get_group(connection, uuid)
             instance_uuids = request.spec.instance_uuids
             group = server_groups.with_members(connection, stored, without=instance_uuids)
-        document = {**request.document, "instance_group": group.as_document()}
-        spec = replace(request.spec, instance_group=group)
-        return replace(request, document=document, spec=spec)
+        return replace(request, spec=request.spec.with_group(group))
 
     def _resolve_names(self, document: Document) -> Document:
         has_name = any(isinstance(document.get(key), str) for key in ("flavor", "image"))
@@ -353,15 +347,14 @@ def _check_spread(request: SchedulingRequest) -> None:
         )
 
 
-def derive_defaults(
-    spec: RequestSpec, document: Mapping[str, Any], settings: Settings
-) -> RequestSpec:
+def derive_defaults(spec: RequestSpec, settings: Settings) -> RequestSpec:
     """Derive a missing NUMA topology and PCI requests, and PCI request groups.
 
-    They are derived from flavor and image, unless ``document`` has the key, even with null. Raises
+    They are derived from flavor and image, unless the request has the key, even with null. Raises
     :class:`Invalid`, naming the keys, if flavor and image are invalid or contradict each other, and
     :class:`TooComplex` for too many groups.
     """
+    document = spec.as_document()
     if "numa_topology" not in document:
         spec = replace(spec, numa_topology=spec.hardware.numa_topology)
     is_derived = "pci_requests" not in document
@@ -398,7 +391,7 @@ def check_document_sizes(requests: Sequence[SchedulingRequest]) -> None:
     total = 0
     for request in requests:
         instances = len(request.spec.instance_uuids)
-        recorded = {name: request.document.get(name) for name in ("flavor", "image")}
+        recorded = {name: request.spec.as_document().get(name) for name in ("flavor", "image")}
         sizes = {name: len(orjson.dumps(value)) for name, value in recorded.items()}
         size = sum(sizes.values())
         total += size * instances

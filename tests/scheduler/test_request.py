@@ -38,10 +38,8 @@ def build_alias_settings(**options):
 
 def derive_device_groups(extra_specs=None, document=None, **options):
     """Return class and traits of each group of a PCI device, by suffix."""
-    document = document or {}
-    spec = derive_defaults(
-        build_spec(extra_specs, **document), document, build_alias_settings(**options)
-    )
+    spec = build_spec(extra_specs, **(document or {}))
+    spec = derive_defaults(spec, build_alias_settings(**options))
     result = build_groups(spec)
     return {
         suffix: (*result[suffix].resources.items(), *sorted(result[suffix].required))
@@ -50,7 +48,7 @@ def derive_device_groups(extra_specs=None, document=None, **options):
 
 
 def test_request_for_pinned_cpus_gets_a_numa_topology_of_one_node():
-    spec = derive_defaults(build_spec({"hw:cpu_policy": "dedicated"}), {}, build_settings())
+    spec = derive_defaults(build_spec({"hw:cpu_policy": "dedicated"}), build_settings())
     (cell,) = spec.numa_topology.cells
     assert (cell.pcpuset, cell.memory) == (frozenset({0}), 512)
 
@@ -60,18 +58,18 @@ def test_numa_topology_given_in_the_request_is_not_derived_from_the_flavor(value
     # nova's API rejects such flavors now, but accepted them before.
     extra_specs = {"hw:cpu_policy": "dedicated", "resources:VCPU": "1"}
     document = {"numa_topology": value}
-    spec = derive_defaults(build_spec(extra_specs, **document), document, build_settings())
+    spec = derive_defaults(build_spec(extra_specs, **document), build_settings())
     assert (spec.numa_topology is None) is (value is None)
     with pytest.raises(
         Invalid, match=r"resources:VCPU.*hw:cpu_policy|hw:cpu_policy.*resources:VCPU"
     ):
-        derive_defaults(build_spec(extra_specs), {}, build_settings())
+        derive_defaults(build_spec(extra_specs), build_settings())
 
 
 def test_pci_devices_become_request_groups_only_with_pci_in_placement():
     extra_specs = {"pci_passthrough:alias": "gpu:1"}
     outside = build_settings(pci__alias=[json.dumps(GPU_ALIAS)])
-    spec = derive_defaults(build_spec(extra_specs), {}, outside)
+    spec = derive_defaults(build_spec(extra_specs), outside)
     assert [request.alias_name for request in spec.pci_requests.requests] == ["gpu"]
     assert spec.requested_resources == ()
     assert len(derive_device_groups(extra_specs)) == 1
@@ -135,9 +133,7 @@ def test_error_for_an_invalid_pci_request_has_its_place(requests, error, expecte
 
 
 def test_error_for_an_unknown_resource_class_names_the_pci_alias():
-    spec = derive_defaults(
-        build_spec({"pci_passthrough:alias": "gpu:1"}), {}, build_alias_settings()
-    )
+    spec = derive_defaults(build_spec({"pci_passthrough:alias": "gpu:1"}), build_alias_settings())
     unknown = UnknownResourceClassOrTrait("", kind="resource class", names=["CUSTOM_PCI_10DE_1DB4"])
     assert find_unknown_names(spec, unknown).detail == (
         "No such resource class: CUSTOM_PCI_10DE_1DB4 "

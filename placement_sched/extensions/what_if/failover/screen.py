@@ -474,7 +474,7 @@ def _screen_request(
     if run.searches.fallback is not None and limit is not None:
         limit = limit if len(candidates.requests) <= limit else 0
     return ScreenedRequest(
-        size=compute_flavor_size(request.document["flavor"]),
+        size=compute_flavor_size(request.spec.as_document()["flavor"]),
         flavor=spec.flavor.name or "",
         fits=fits,
         candidates=len(candidates.requests),
