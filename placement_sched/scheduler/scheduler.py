@@ -416,9 +416,10 @@ class Scheduler(Evaluator):
 
     @contextmanager
     def hold_query_slot(self) -> Iterator[None]:
-        """Hold a slot of the process, which has :data:`MAX_EXPENSIVE_QUERIES` slots.
+        """Hold a slot for a query of the whole cloud.
 
-        Raises :class:`Unavailable` if no slot is free.
+        A process has :data:`MAX_EXPENSIVE_QUERIES` slots. Raises :class:`Unavailable` if no slot is
+        free.
         """
         if not self.query_slots.acquire(blocking=False):
             raise Unavailable(_BUSY)
