@@ -7,11 +7,8 @@ from placement_sched.api.placement import query_params
 from placement_sched.limits import MAX_JSON_DEPTH, MAX_JSON_VALUES
 from placement_sched.scheduler.request_filters import map_az_to_placement_aggregate as by_zone
 from tests.support.clouds import uuid_of
+from tests.support.large_bodies import ADMIN_HEADERS, SCHEDULER_PATH, build_names, post_body
 from tests.support.scheduling import make_flavor, make_report, make_spec
-from tests.support.versions import LATEST_HEADERS
-
-ADMIN_HEADERS = {**LATEST_HEADERS, "X-Roles": "admin,service"}
-SCHEDULER_PATH = "/scheduler/v1"
 
 
 @pytest.fixture
@@ -21,18 +18,6 @@ def cloud_app(sqlite_app):
         f"{SCHEDULER_PATH}/compute_nodes", [make_report("cn1"), make_report("cn2")]
     )
     return sqlite_app
-
-
-def post_body(app, path, body):
-    """Send a body, and return status and text of the response."""
-    response = app.post_json(
-        f"{SCHEDULER_PATH}/{path}", body, headers=ADMIN_HEADERS, expect_errors=True
-    )
-    return response.status_int, response.text
-
-
-def build_names(count):
-    return [f"n{number}" for number in range(count)]
 
 
 def build_group_with_members(count):

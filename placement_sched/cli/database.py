@@ -17,10 +17,9 @@ from placement_sched.scheduler.plugins import read_settings
 def read_command_settings(arguments: argparse.Namespace) -> Settings:
     """Read the configuration of a command.
 
-    Paths become absolute, so that a reload of a service reads the same files in any directory.
     Raises :class:`Unavailable` if the command belongs to a disabled extension.
     """
-    settings = read_settings([str(Path(name).resolve()) for name in arguments.config_file])
+    settings = read_settings(arguments.config_file)
     extension = getattr(arguments, "extension", "")
     if extension in settings.DEFAULT.disabled_extensions:
         raise Unavailable(f"the extension {extension} is disabled by [DEFAULT] disabled_extensions")

@@ -10,6 +10,7 @@ import resource
 import socket
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
@@ -60,8 +61,12 @@ def _choose_metavar(option: cfg.Opt) -> str:
 
 
 def read_service_settings(arguments: argparse.Namespace) -> Settings:
-    """Apply a service's log options, and read its configuration."""
+    """Apply a service's log options, and read its configuration.
+
+    Paths become absolute, so that a reload reads the same files in any working directory.
+    """
     apply_log_options(arguments)
+    arguments.config_file = [str(Path(name).resolve()) for name in arguments.config_file]
     return read_command_settings(arguments)
 
 

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 
 #: Options of this service that no release of nova had.
 OWN_OPTIONS = {
+    ("DEFAULT", "disabled_extensions"),
     ("DEFAULT", "host"),
     *(
         ("filter_scheduler", name)

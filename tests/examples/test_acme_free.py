@@ -2,6 +2,7 @@
 """The example extension, installed and used in a real run."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -21,13 +22,14 @@ def installed_extension(tmp_path_factory):
     """Return the directory that pip installed the extension into."""
     folder = tmp_path_factory.mktemp("acme")
     copy, target = folder / "acme_free", folder / "installed"
-    subprocess.run(["cp", "-r", ROOT / "examples" / "acme_free", copy], check=True)
+    shutil.copytree(ROOT / "examples" / "acme_free", copy)
     subprocess.run(
         [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"),
             *("--no-build-isolation", "--disable-pip-version-check", "--target", target, copy),
         ],
         check=True,
+        timeout=600,
     )
     return str(target)
 

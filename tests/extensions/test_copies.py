@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core passes its fast tests on a copy of the package without an extension."""
+"""Fast tests of the core on copies of the package without an extension."""
 
 import os
 import shutil
@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from tests.extensions.test_independence import EXTENSION_NAMES
 from tests.support.commands import run_captured
-from tests.support.repository import IGNORED_COPY_PATTERNS, ROOT
+from tests.support.repository import EXTENSION_NAMES, IGNORED_COPY_PATTERNS, ROOT
 
 pytestmark = pytest.mark.exhaustive
 

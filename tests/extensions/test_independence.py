@@ -6,10 +6,9 @@ import ast
 import pytest
 
 from placement_sched.model.extension import find_extensions
-from tests.support.repository import PACKAGE, list_modules
+from tests.support.repository import EXTENSION_NAMES, PACKAGE, list_modules
 
 FOLDER = PACKAGE / "extensions"
-EXTENSION_NAMES = sorted(path.parent.name for path in FOLDER.glob("*/__init__.py"))
 
 
 def list_named_extensions(path):

@@ -26,15 +26,17 @@ from tests.support.scheduling import make_report
 from tests.support.versions import LATEST_HEADERS
 
 _PACKAGE = "placement_sched"
-#: The packages of plugins. Each deployment enables its own.
-_PLUGINS = re.compile(r"placement_sched\.scheduler\.(filters|weights|request_filters)\.")
+#: The packages of plugins and extensions. Each deployment enables its own.
+_PLUGINS = re.compile(
+    r"placement_sched\.(extensions|scheduler\.(filters|weights|request_filters))\."
+)
 _HOSTS = ("cn1", "cn2", "cn3")
 
 
 def list_entered_modules(call: Callable[[], object]) -> list[str]:
     """Return the modules whose functions run during a call, on this thread.
 
-    Plugins are left out.
+    Plugins and extensions are left out.
     """
     modules: set[str] = set()
 
@@ -64,7 +66,7 @@ def trace_candidates(folder: Path) -> list[str]:
             assert len(body["allocation_requests"]) == len(_HOSTS)
 
         find_candidates()
-        app.app.services.scheduler.caches.provider_cache.wait(seconds=60)
+        app.app.services.scheduler.caches.provider_cache.wait(60)
         find_candidates()
         return list_entered_modules(find_candidates)
 

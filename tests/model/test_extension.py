@@ -12,7 +12,7 @@ from placement_sched.model.extension import Extension, find_extensions, load_hoo
 
 @pytest.fixture
 def set_entry_points(monkeypatch):
-    """Return a function that replaces the installed extensions by entry points."""
+    """Return a function that replaces the installed extensions."""
 
     def set_entry_points(**values):
         points = [EntryPoint(name, value, "group") for name, value in values.items()]

@@ -12,6 +12,8 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "placement_sched"
+#: The shipped extensions.
+EXTENSION_NAMES = sorted(path.parent.name for path in PACKAGE.glob("extensions/*/__init__.py"))
 PLUGIN_FOLDERS = ("filters", "weights", "request_filters")
 #: Packages whose modules are plugins, found by their folder and imported by no other module.
 DISCOVERED_PLUGIN_FOLDERS = (*PLUGIN_FOLDERS, "selectors", "drivers")

@@ -16,6 +16,7 @@ from placement_sched.cli.report.charts import (
     build_funnel_picture,
     build_weights_picture,
 )
+from placement_sched.explain.amounts import format_amount
 from placement_sched.explain.nested_values import with_names
 from placement_sched.explain.reader import (
     count_passed,
@@ -23,7 +24,6 @@ from placement_sched.explain.reader import (
     format_node,
     with_all_keys,
 )
-from placement_sched.model.amounts import format_amount
 from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from placement_sched.explain.amounts import format_amount, format_class, format_number
 from placement_sched.explain.reader import describe_limit_reason, format_value
-from placement_sched.model.amounts import format_amount, format_class, format_number
 from placement_sched.model.clock import format_duration, utcnow
 from placement_sched.model.provider import FULL, NEARLY_FULL
 

@@ -17,6 +17,7 @@ from placement_sched.api.scheduler import hosts
 from placement_sched.cli.main import main
 from placement_sched.cli.scheduler.scheduler_client import SchedulerClient
 from placement_sched.errors import Invalid, Unavailable
+from tests.cli.scheduler.change_files import NON_UTF8_ARGUMENT
 from tests.support.loopback import serve_application
 from tests.support.scheduling import make_report
 
@@ -102,8 +103,6 @@ def test_dot_segment_as_host_name_is_rejected_by_the_scheduler_client(name):
 
 
 SIZE_OPTIONS = ("--vcpus", "1", "--ram", "1", "--disk", "0")
-#: Python passes the argument $'\\xff' as this text.
-NON_UTF8_ARGUMENT = "\udcff"
 NON_UTF8_COMMANDS = [
     (["select", *SIZE_OPTIONS, "--zone", NON_UTF8_ARGUMENT], "--zone: "),
     (["explain", *SIZE_OPTIONS, "--host", NON_UTF8_ARGUMENT], "--host: "),

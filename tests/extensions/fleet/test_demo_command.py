@@ -26,7 +26,6 @@ from placement_sched.extensions.fleet.demo import (
     FULL_RACK,
     SILENT_HOST,
 )
-from tests.cli.conftest import run_main as run_main  # noqa: PLC0414 - a fixture
 from tests.support.commands import run_captured
 from tests.support.servers import PROGRAM, build_environment, wait_until
 from tests.support.versions import LATEST_HEADERS

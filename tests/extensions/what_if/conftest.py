@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applications on new databases, and the command line, for tests of what_if."""
+"""Applications on new databases, and the command line."""
 
 from functools import partial
 

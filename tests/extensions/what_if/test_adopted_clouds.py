@@ -8,8 +8,8 @@ import pytest
 from tests.nova.conftest import follower as follower  # noqa: PLC0414 - a fixture
 from tests.nova.conftest import make_follower as make_follower  # noqa: PLC0414 - a fixture
 from tests.nova.conftest import nova as nova  # noqa: PLC0414 - a fixture
-from tests.nova.sync.test_instances import REQUEST_FIELDS
-from tests.scheduler.test_instance_requests import adopted_cloud as adopted_cloud  # noqa: PLC0414 - a fixture
+from tests.nova.request_fields import REQUEST_FIELDS
+from tests.scheduler.adopted_clouds import adopted_cloud as adopted_cloud  # noqa: PLC0414 - a fixture
 from tests.support.api_clouds import COMPUTE_HEADERS
 from tests.support.versions import LATEST_HEADERS
 

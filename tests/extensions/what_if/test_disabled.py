@@ -11,7 +11,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.extensions.what_if import store
 from placement_sched.operations.periodic import OldRowDeletion
 from tests.conftest import AdminClient
-from tests.extensions.what_if.test_store import record_stopped_run
+from tests.extensions.what_if.stopped_runs import record_stopped_run
 from tests.support.reports import NOW
 from tests.support.scheduling import make_uuid
 from tests.support.statements import run_query

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store of plan runs."""
 
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from uuid import uuid4
@@ -13,33 +12,17 @@ from placement_sched.db import tables
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotFound
 from placement_sched.extensions.what_if import store as plan_runs
-from placement_sched.model.plan_run import PLANNED, RUNNING, PlanRun, RunMove
+from placement_sched.model.plan_run import PLANNED, RUNNING
 from placement_sched.operations.periodic import OldRowDeletion
+from tests.extensions.what_if.stopped_runs import (
+    EXECUTOR_UUID,
+    build_stopped_run,
+    record_stopped_run,
+)
 from tests.support.concurrency import run_before_each_statement
 from tests.support.reports import NOW
 from tests.support.scheduling import make_uuid
 from tests.support.statements import run_query
-
-EXECUTOR_UUID = make_uuid(9)
-
-
-def build_stopped_run(uuid: str) -> PlanRun:
-    return PlanRun(
-        uuid=uuid,
-        kind="plan",
-        state="stopped",
-        method="live",
-        parallel=1,
-        executor=EXECUTOR_UUID,
-        moves=(RunMove(instance=make_uuid(2), source="cn1", target="cn2"),),
-    )
-
-
-def record_stopped_run(database: Database, number: int, age: float, **values: str) -> None:
-    """Record a run that last changed ``age`` seconds ago."""
-    run = replace(build_stopped_run(make_uuid(number)), **values)
-    moment = NOW - timedelta(seconds=age)
-    database.write(partial(plan_runs.record, run=run, now=moment))
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)

@@ -142,6 +142,6 @@ def test_threads_that_open_a_database_share_its_engine(tmp_path, monkeypatch):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(60)
     nova.close()
     assert len(engines) == 1

@@ -17,10 +17,11 @@ from placement_sched.nova.sync import instances as instance_sync
 from placement_sched.nova.sync.instances import InstanceSync
 from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import flavors, instances, server_groups
+from tests.nova.request_fields import REQUEST_FIELDS
 from tests.support.concurrency import run_before_each_statement
 from tests.support.invariants import assert_invariants
 from tests.support.neutron import build_neutron_client, run_neutron
-from tests.support.nova_clouds import build_flavor_json, build_nova_object
+from tests.support.nova_clouds import build_flavor_json
 
 #: The only violation of these records.
 NOT_CLAIMED_VIOLATION = {Invariant.NOT_CLAIMED}
@@ -431,26 +432,6 @@ def test_group_deletion_waits_for_recording_of_members(
     assert_invariants(database, but=NOT_CLAIMED_VIOLATION)
 
 
-REQUEST_FIELDS = {
-    "availability_zone": "az1",
-    "scheduler_hints": {"different_host": [str(UUID(int=3))], "group": [str(UUID(int=4))]},
-    "is_bfv": False,
-    # Nova stores null instead.
-    **dict.fromkeys(("requested_resources", "requested_destination", "ignore_hosts", "retry")),
-    "numa_topology": None,
-    "pci_requests": build_nova_object("InstancePCIRequests", "1.1", {"requests": []}),
-    "image": build_nova_object(
-        "ImageMeta",
-        "1.8",
-        {
-            "id": str(UUID(int=7)),
-            "min_ram": 0,
-            "properties": build_nova_object(
-                "ImageMetaProps", "1.37", {"traits_required": ["CUSTOM_LICENSED"]}
-            ),
-        },
-    ),
-}
 RECORDED_REQUEST = {
     "availability_zone": "az1",
     "scheduler_hints": {"different_host": [str(UUID(int=3))]},

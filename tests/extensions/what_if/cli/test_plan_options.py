@@ -3,10 +3,9 @@
 
 import pytest
 
-from tests.cli.scheduler.test_request_options import INVALID_CHANGES_FILES
-from tests.cli.scheduler.test_request_options import get_error as get_error  # noqa: PLC0414 - a fixture
-from tests.cli.scheduler.test_request_options import sqlite_template as sqlite_template  # noqa: PLC0414 - a fixture
-from tests.cli.scheduler.test_scheduler_client import NON_UTF8_ARGUMENT
+from tests.cli.scheduler.change_files import INVALID_CHANGES_FILES, NON_UTF8_ARGUMENT
+from tests.cli.scheduler.change_files import get_error as get_error  # noqa: PLC0414 - a fixture
+from tests.cli.scheduler.change_files import sqlite_template as sqlite_template  # noqa: PLC0414 - a fixture
 
 pytestmark = pytest.mark.slow
 

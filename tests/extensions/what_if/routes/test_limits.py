@@ -6,8 +6,8 @@ import json
 import pytest
 
 from placement_sched.extensions.what_if.capacity import report as report_module
+from tests.support.large_bodies import build_names, post_body
 from tests.support.scheduling import make_flavor, make_report, make_spec
-from tests.test_limits import build_names, post_body
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.extensions.what_if.failover.task import store_result
-from placement_sched.extensions.what_if.routes.blueprints import BLUEPRINTS
+from placement_sched.extensions.what_if.routes import BLUEPRINTS
 from tests.api.scheduler.openapi_client import OpenApiClient
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 

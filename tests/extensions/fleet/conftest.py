@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line, in this process."""
+
+from tests.cli.conftest import run_cli as run_cli  # noqa: PLC0414 - a fixture
+from tests.cli.conftest import run_main as run_main  # noqa: PLC0414 - a fixture
