@@ -5,8 +5,6 @@
 through nova's API.
 """
 
-from collections.abc import Mapping
-
 from placement_sched.api.paging import parse_page, with_next_link
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import Schemas
@@ -23,8 +21,8 @@ from placement_sched.model.plan_run import (
     RUN_STATES,
     SKIPPED,
     STARTED,
+    PlanRun,
 )
-from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.parts import (
     COUNT,
     NAME,
@@ -72,14 +70,19 @@ CHANGE_MOVE = Schemas(
 @blueprint.get(_RUNS, policy=f"{_RUNS_POLICY}:list", query=LIST_RUNS, response=responses.PLAN_RUNS)
 def index(call: ApiCall) -> ApiResponse:
     """List runs, newest first, page by page."""
-    body = list_runs(call.services.scheduler, dict(call.query))
+    query = dict(call.query)
+    filters = {name: query[name] for name in _FILTERS if name in query}
+    limit, marker = parse_page(query)
+    rows = call.read(store.search, filters, marker=marker, limit=limit)
+    following = rows[-1].uuid if len(rows) == limit else None
+    body = {"plan_runs": [row.as_json() for row in rows], "next": following}
     return with_next_link(call, _RUNS, body)
 
 
 @blueprint.get(_RUN, policy=f"{_RUNS_POLICY}:show", response=responses.PLAN_RUN)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a run with its moves."""
-    return ApiResponse(body=show_run(call.services.scheduler, uuid))
+    return ApiResponse(body=_render(call, plan_runs.show_run(call.services.scheduler, uuid)))
 
 
 @blueprint.post(
@@ -92,7 +95,8 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
 )
 def create(call: ApiCall) -> ApiResponse:
     """Record a run with the moves of a plan."""
-    body = create_run(call.services.scheduler, call.body, call.identity.user_id or None)
+    document, user_id = with_whole_numbers(call.body), call.identity.user_id or None
+    body = _render(call, plan_runs.create_run(call.services.scheduler, document, user_id))
     headers = {"Location": f"{call.url}{_RUNS}/{body['uuid']}"}
     return ApiResponse(status=201, body=body, headers=headers)
 
@@ -106,7 +110,8 @@ def create(call: ApiCall) -> ApiResponse:
 )
 def change(call: ApiCall, uuid: str) -> ApiResponse:
     """Change the state of a run, or become its executor."""
-    return ApiResponse(body=change_run(call.services.scheduler, uuid, call.body))
+    run = plan_runs.change_run(call.services.scheduler, uuid, call.body)
+    return ApiResponse(body=_render(call, run))
 
 
 @blueprint.put(
@@ -122,36 +127,8 @@ def change_move(call: ApiCall, uuid: str, instance: str) -> ApiResponse:
     return ApiResponse(body=move)
 
 
-def list_runs(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
-    """List a page of runs, newest first.
-
-    ``next`` is the marker of the next page, or None.
-    """
-    filters = {name: query[name] for name in _FILTERS if name in query}
-    limit, marker = parse_page(query)
-    with scheduler.database.read() as connection:
-        rows = store.search(connection, filters, marker=marker, limit=limit)
-    following = rows[-1].uuid if len(rows) == limit else None
-    return {"plan_runs": [row.as_json() for row in rows], "next": following}
-
-
-def show_run(scheduler: Scheduler, uuid: str) -> Json:
-    """Return a run, with the names of its recorded instances."""
-    return _add_instance_names(scheduler, plan_runs.show_run(scheduler, uuid).as_json())
-
-
-def create_run(scheduler: Scheduler, body: Json, user_id: str | None = None) -> Json:
-    """Record a run and return it."""
-    body = with_whole_numbers(body)
-    return _add_instance_names(scheduler, plan_runs.create_run(scheduler, body, user_id).as_json())
-
-
-def change_run(scheduler: Scheduler, uuid: str, body: Json) -> Json:
-    """Change the state of a run and return it."""
-    return _add_instance_names(scheduler, plan_runs.change_run(scheduler, uuid, body).as_json())
-
-
-def _add_instance_names(scheduler: Scheduler, run: Json) -> Json:
-    with scheduler.database.read() as connection:
-        add_names(connection, [*run["moves"], *run["stuck"]])
-    return run
+def _render(call: ApiCall, run: PlanRun) -> Json:
+    """Return a run as JSON, with the names of its recorded instances."""
+    body = run.as_json()
+    call.read(add_names, [*body["moves"], *body["stuck"]])
+    return body

@@ -14,7 +14,6 @@ from placement_sched.extensions.what_if.rebalance import FIT, GOALS, advise
 from placement_sched.extensions.what_if.routes import responses
 from placement_sched.limits import MAX_CAPACITY_FLAVORS, MAX_MOVES
 from placement_sched.model.document import Json, with_whole_numbers
-from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.parts import (
     CHANGES,
     COUNT,
@@ -50,7 +49,10 @@ def plan(call: ApiCall) -> ApiResponse:
 
     Like explanations, plans are for operators: a plan shows hosts and instances of every project.
     """
-    return _with_names(call, plan_changes(call.services.scheduler, call.body))
+    body, scheduler = with_whole_numbers(call.body), call.services.scheduler
+    changes = scheduler.read_changes(body["changes"])
+    overrides = body.get("overrides") or {}
+    return _with_names(call, plan_drain(scheduler, changes, body.get("flavors"), overrides))
 
 
 @blueprint.post(
@@ -62,7 +64,13 @@ def rebalance(call: ApiCall) -> ApiResponse:
     Like a plan, the response shows instances of every project.
     """
     check_policy_hint(call)
-    return _with_names(call, suggest_moves(call.services.scheduler, call.body))
+    body, scheduler = with_whole_numbers(call.body), call.services.scheduler
+    document = body.get("request_spec")
+    if (body["goal"] == FIT) is (document is None):
+        rule = "requires a request_spec" if document is None else "does not allow a request_spec"
+        raise Invalid(f"the goal {body['goal']} {rule}", json_path="$.goal")
+    advice = advise(scheduler, body["goal"], document, body.get("moves", _DEFAULT_MOVES))
+    return _with_names(call, advice.as_json())
 
 
 def _with_names(call: ApiCall, body: Json) -> ApiResponse:
@@ -76,21 +84,3 @@ def add_names(connection: Connection, moves: Sequence[Json]) -> None:
         names = instances.map_display_names(connection, [move["instance"] for move in moves])
         for move in moves:
             move["name"] = names.get(move["instance"])
-
-
-def plan_changes(scheduler: Scheduler, body: Json) -> Json:
-    """Plan the moves that changes require, with their effect on capacity."""
-    body = with_whole_numbers(body)
-    changes = scheduler.read_changes(body["changes"])
-    overrides = body.get("overrides") or {}
-    return plan_drain(scheduler, changes, body.get("flavors"), overrides)
-
-
-def suggest_moves(scheduler: Scheduler, body: Json) -> Json:
-    """Suggest moves towards a goal, without moving instances."""
-    body = with_whole_numbers(body)
-    document = body.get("request_spec")
-    if (body["goal"] == FIT) is (document is None):
-        rule = "requires a request_spec" if document is None else "does not allow a request_spec"
-        raise Invalid(f"the goal {body['goal']} {rule}", json_path="$.goal")
-    return advise(scheduler, body["goal"], document, body.get("moves", _DEFAULT_MOVES)).as_json()
