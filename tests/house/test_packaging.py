@@ -20,17 +20,6 @@ from tests.support.servers import start_server
 pytestmark = pytest.mark.system
 
 
-def test_setup_cfg_names_every_python_package():
-    named = read_setup_cfg()["options"]["packages"].split()
-    named = [name for name in named if not name.startswith("#")]
-    tree = {".".join(path.parent.relative_to(ROOT).parts) for path in PACKAGE.rglob("__init__.py")}
-    assert set(named) == tree | {
-        "placement_sched._migrations",
-        "placement_sched._migrations.versions",
-    }
-    assert len(named) == len(set(named))
-
-
 def test_alembic_folder_is_not_a_python_package():
     """With an ``__init__.py``, the folder would shadow the library alembic."""
     assert list((ROOT / "alembic").rglob("__init__.py")) == []
