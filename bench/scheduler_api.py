@@ -22,10 +22,10 @@ from worlds import ALWAYS_UP, FlatWorld, uuid_of
 
 from placement_sched.app import Services, create_app
 from placement_sched.db.transaction import Database
+from placement_sched.extensions.what_if.failover.task import store_result
 from placement_sched.model.clock import utcnow
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
-from placement_sched.operations.periodic import store_result
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.store.compute import compute_nodes, flavors, instances
 
