@@ -569,4 +569,5 @@ def test_plan_run_ends_when_another_process_resumes_it(drain_process, run_nova_c
     run_nova_cli("plan", "--resume", run["uuid"])
     assert process.wait(60) == 1
     assert f"Run {run['uuid']} has another executor" in out.read_text()
-    assert [nova.count_migrations(uuid) for uuid in INSTANCES] == [1] * 5 + [0]
+    # Each instance is moved once. The failed move does not end the resumed run.
+    assert [nova.count_migrations(uuid) for uuid in INSTANCES] == [1] * 6
