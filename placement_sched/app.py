@@ -154,8 +154,9 @@ def make_application(services: Services) -> Application:
         ApiEntry("scheduler", "v1", "/scheduler/v1"),
     )
     disabled = services.settings.DEFAULT.disabled_extensions
-    scheduler_api = build_api(frozenset(disabled))
-    apis_by_prefix = {f"/{api.name}": api for api in (*APIS[:-1], scheduler_api)}
+    apis_by_prefix = {
+        f"/{api.name}": api for api in (PLACEMENT, COMPUTE, IMAGE, IDENTITY, build_api(disabled))
+    }
     application = Application(services, apis_by_prefix, make_blueprint(services, apis))
     _wrap_application(application)
     for install in load_hooks("install", disabled):
@@ -176,10 +177,7 @@ def make_local_application(settings: Settings) -> Application:
         settings=settings.with_overrides({"api.auth_strategy": "noauth2"}),
         policy=AdministratorPolicy(settings, RULES),
     )
-    apis = {
-        "/compute": COMPUTE,
-        "/scheduler": build_api(frozenset(settings.DEFAULT.disabled_extensions)),
-    }
+    apis = {"/compute": COMPUTE, "/scheduler": build_api(settings.DEFAULT.disabled_extensions)}
     application = Application(services, apis, make_blueprint(services))
     application.config["PROPAGATE_EXCEPTIONS"] = True
     return application
