@@ -19,6 +19,8 @@ MINUTES ?= 30
 LANE = test
 # Processes of "make test" and "make test-system".
 WORKERS = 3
+# Of "make test-all": the names of tests/run_parts.py, or all of them.
+PARTS ?=
 # Of "make nova-cloud".
 SCHEDULER ?= placement-sched
 # Of "make nova-cloud", and of the benchmarks, which each have a default of their own.
@@ -79,11 +81,8 @@ test: $(VENV)/.develop ## dev: run the tests on SQLite, and on PostgreSQL and Ma
 test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several processes, or OpenStack's services (7 to 15 minutes)
 	$(PYTEST) --numprocesses $(WORKERS) --lane system $(PYTEST_ARGS)
 
-test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (90 minutes to three hours)
-	@export PLACEMENT_SCHED_TEST_KEPT_REQUESTS=5000; status=0; \
-	for part in 'test LANE=all WORKERS=4' 'test-only WHAT=chaos' 'test-only WHAT=mysql' 'test-only WHAT=nova-functional' 'test-only WHAT=soak MINUTES=3'; do \
-		$(MAKE) --no-print-directory $$part || status=1; \
-	done; exit $$status
+test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (PARTS="chaos nova", 90 minutes to three hours)
+	@PLACEMENT_SCHED_TEST_KEPT_REQUESTS=5000 $(BIN)/python -m tests.run_parts $(PARTS)
 
 peer: $(PEER)/.ready ## dev: install OpenStack's placement and nova, so that the tests that compare with them run too
 

@@ -40,8 +40,14 @@ from tests.support.conformance import CheckedApplication
 from tests.support.repository import ROOT
 
 #: ``exploring`` sets the number of examples of property tests, ``lanes`` selects the tests of a
-#: run, and ``own_servers`` starts their databases.
-pytest_plugins = ("tests.exploring", "tests.quick", "tests.lanes", "tests.own_servers")
+#: run, ``own_servers`` starts their databases, and ``results`` records results for a table.
+pytest_plugins = (
+    "tests.exploring",
+    "tests.quick",
+    "tests.lanes",
+    "tests.own_servers",
+    "tests.results",
+)
 
 DATABASE_SERVER_URLS = {
     "postgresql": os.environ.get(
