@@ -12,18 +12,18 @@ import pytest
 
 RESULTS_VARIABLE = "PLACEMENT_SCHED_TEST_RESULTS"
 PASSED, SKIPPED, FAILED = "passed", "skipped", "failed"
-#: A test that has several results, such as a failure after it passed, counts by the last of these.
+#: A test may have several results, such as a failure after it passed. The last of these counts.
 OUTCOMES = (PASSED, SKIPPED, FAILED)
 
 
 def record_result(path: str, test: str, outcome: str, reason: str = "") -> None:
-    """Append the result of a test to the file ``path``. A skipped test has a reason."""
+    """Append the result of a test to the file ``path``."""
     with Path(path).open("a") as file:
         file.write(json.dumps({"test": test, "outcome": outcome, "reason": reason}) + "\n")
 
 
 def read_results(path: Path) -> dict[str, dict[str, str]]:
-    """Return the result of each test in a file. A file that does not exist has none."""
+    """Return the result of each test in a file, which may not exist."""
     results: dict[str, dict[str, str]] = {}
     for line in path.read_text().splitlines() if path.exists() else []:
         result = json.loads(line)
@@ -35,7 +35,7 @@ def read_results(path: Path) -> dict[str, dict[str, str]]:
 
 
 class ResultRecorder:
-    """Records the results of a pytest run, in the process that receives those of all workers."""
+    """Records the results of a pytest run, in its reporting process."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -50,7 +50,10 @@ class ResultRecorder:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record the results if a file is named. Processes that tests start record nothing."""
+    """Record the results if the environment names a file.
+
+    Processes that tests start record nothing.
+    """
     path = os.environ.pop(RESULTS_VARIABLE, "")
     if path and not hasattr(config, "workerinput"):
         config.pluginmanager.register(ResultRecorder(path))

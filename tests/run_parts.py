@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All tests in named parts, with a table of their results (``make test-all``).
+"""All tests in named parts, with a table of results (``make test-all``).
 
 A part that fails does not stop the run. The exit status is 1 if a part failed.
 """
@@ -26,7 +26,7 @@ _COPIES = "tests/extensions/test_copies.py"
 
 @dataclass(frozen=True)
 class Part:
-    """A part of ``make test-all``: a target of make with its variables, and its contents."""
+    """A part of ``make test-all``: its target of make, and its contents."""
 
     name: str
     target: tuple[str, ...]
@@ -64,7 +64,7 @@ PARTS = (
 
 @dataclass(frozen=True)
 class PartResult:
-    """Result of a part: the exit status of make (None: not run), and the results of its tests."""
+    """Exit status of a part (None: not run), and the results of its tests."""
 
     exit_status: int | None
     results: Sequence[dict[str, str]] = ()
@@ -81,7 +81,10 @@ class PartResult:
 
 
 def main() -> int:
-    """Run the parts and print the table. Return 1 if a part failed or did not run."""
+    """Run the parts and print the table.
+
+    Returns 1 if a part failed or did not run.
+    """
     parser = argparse.ArgumentParser(prog="python -m tests.run_parts", description=__doc__)
     parser.add_argument(
         "parts", nargs="*", help="names of parts: " + ", ".join(part.name for part in PARTS)
@@ -99,7 +102,7 @@ def main() -> int:
 
 
 def run_parts(parts: Iterable[Part], make: Sequence[str] = ("make",)) -> dict[str, PartResult]:
-    """Run parts in turn. Ctrl-C ends the run, and the parts that remain have no exit status."""
+    """Run parts in turn until Ctrl-C."""
     results = {part.name: PartResult(None) for part in parts}
     for part in parts:
         try:
@@ -124,7 +127,7 @@ def run_part(part: Part, make: Sequence[str]) -> PartResult:
 
 
 def print_results(parts: Iterable[Part], results: dict[str, PartResult], console: Console) -> None:
-    """Print a table of the parts, then the failed tests, and the reasons of the skipped tests."""
+    """Print a table of the parts, the failed tests and the reasons to skip."""
     table = Table("Part", "Contents", "Result", *map(str.capitalize, OUTCOMES), "Minutes")
     for part in parts:
         result = results[part.name]

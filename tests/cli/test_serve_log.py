@@ -75,7 +75,7 @@ def test_serve_warns_of_an_ignored_option_of_placement(serve_until_text, tmp_pat
         "slave_connection = mysql+pymysql://standby/placement\n"
     )
     _, err = serve_until_text("placement-sched serves", "--config-file", "a.conf")
-    # gunicorn warns as well of a worker that SIGTERM stops while it starts
+    # gunicorn may also warn that SIGTERM stopped a worker in its first moments.
     (warning,) = [line for line in err.splitlines() if "slave_connection" in line]
     assert " WARNING " in warning
     assert "a.conf:3: [placement_database] slave_connection is ignored: all requests use" in warning

@@ -64,19 +64,19 @@ def test_parts_name_targets_of_the_makefile():
     for part in PARTS:
         target, *variables = part.target
         assert f"\n{target}: " in MAKEFILE_TEXT
-        what = [variable[5:] for variable in variables if variable.startswith("WHAT=")]
-        assert all(f"\nRUN_{name} = " in MAKEFILE_TEXT for name in what)
+        names = [variable[5:] for variable in variables if variable.startswith("WHAT=")]
+        assert all(f"\nRUN_{name} = " in MAKEFILE_TEXT for name in names)
 
 
 def test_ignored_tests_are_those_of_other_parts():
-    first, *others = [part for part in PARTS if part.target[0] == "test"]
+    first, *other_parts = [part for part in PARTS if part.target[0] == "test"]
     paths = [
         word.removeprefix("--ignore=") for word in first.target[-1].split() if "tests/" in word
     ]
     assert paths
     for path in [path.removeprefix("PYTEST_ARGS=").removeprefix("--ignore=") for path in paths]:
         assert (ROOT / path).exists()
-        assert any(path in part.target[-1] for part in others)
+        assert any(path in part.target[-1] for part in other_parts)
 
 
 @pytest.mark.slow
