@@ -79,8 +79,6 @@ def check_collations(connection: Connection) -> None:
 
 
 class _InCharacterSet(sa.sql.functions.FunctionElement[str]):
-    """A text that MariaDB and MySQL convert to a character set."""
-
     inherit_cache = True
     type = sa.String()
     character_set = "utf8mb4"
@@ -112,10 +110,7 @@ def is_same_uuid(column: ColumnElement[str], other: ColumnElement[str]) -> Colum
 
 
 def convert_to_unicode(column: ColumnElement[str]) -> ColumnElement[str]:
-    """Convert a text column for a union with other tables, in any collations.
-
-    MariaDB and MySQL reject a union of columns of different collations.
-    """
+    """Convert a text column to Unicode for a union of tables in any collation."""
     return _InCharacterSet(column)
 
 

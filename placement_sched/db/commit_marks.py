@@ -68,10 +68,7 @@ _Read = Callable[[], AbstractContextManager[Connection]]
 
 
 def create_mark() -> str:
-    """Create a unique key for the commit mark of a transaction.
-
-    Later keys are larger.
-    """
+    """Create a unique commit mark for a transaction: later marks are larger."""
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 

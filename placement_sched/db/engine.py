@@ -90,10 +90,7 @@ def use_own_connections(engine: Engine, within: float | None, *, marks: bool = F
 
 
 def _import_driver(kind: str) -> Any:
-    """Import the module for connections to ``postgresql`` or ``mysql``.
-
-    The drivers are optional packages. Raises :class:`ConfigurationError` for a missing driver.
-    """
+    """Import the module for ``postgresql`` or ``mysql``, optional packages."""
     try:
         return import_module(f"placement_sched.db.{kind}")
     except ModuleNotFoundError as missing:
@@ -105,10 +102,7 @@ def _import_driver(kind: str) -> Any:
 
 @contextmanager
 def limit_connection_silence(connection: Connection, within: float | None) -> Iterator[None]:
-    """Drop a connection if the database sends nothing for ``within`` seconds.
-
-    None sets no limit.
-    """
+    """Drop a connection after a silence of ``within`` seconds (None: never)."""
     driver: Any = connection.connection.driver_connection
     if not hasattr(driver, "limit_silence"):
         yield  # SQLite, or an engine with connections of its own
@@ -276,7 +270,6 @@ def begin_statement(url: URL, settings: Settings, isolation: str, *, read_timeou
 
 
 def _set_session_variables(engine: Engine, options: OptionGroup, seconds: int) -> None:
-    """Set MariaDB's session variables, after the URL's ``init_command``."""
     # Without a limit, MariaDB spends hours on the join order of a request with ten groups.
     # MySQL truncates GROUP_CONCAT after 1024 characters by default, MariaDB after a megabyte.
     text = (
@@ -454,10 +447,6 @@ def parse_url(text: str, option: str) -> URL:
 
 
 def _check_parameters(url: URL, option: str) -> None:
-    """Reject URL parameters that the driver does not accept.
-
-    Raises :class:`ConfigurationError`.
-    """
     for name in _FILE_PARAMETERS & url.query.keys():
         file = str(url.query[name])
         if not Path(file).is_file():

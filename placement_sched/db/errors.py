@@ -162,10 +162,7 @@ _MYSQL_UNAVAILABLE = {
 
 
 def connect(engine: Engine) -> Connection:
-    """Open a connection.
-
-    Raises :class:`Unavailable` for any error, because no statement has been sent yet.
-    """
+    """Open a connection, or raise :class:`Unavailable` for any error."""
     for _ in range(_MAX_CONNECT_ATTEMPTS):
         try:
             return engine.connect()
@@ -286,7 +283,6 @@ def find_conflict_kind(failure: Exception) -> str | None:
 
 
 def _describe_error(failure: DBAPIError) -> str | None:
-    """Return the message for an error code, or None for an unknown code."""
     code = _get_code(failure)
     text = str(code)
     if "file is not a database" in text:
@@ -346,7 +342,6 @@ def get_error_code(failure: BaseException | None) -> object:
 
 
 def _get_driver_message(failure: DBAPIError) -> str:
-    """Return the first line of the database's message."""
     original = failure.orig
     return str(getattr(original, "args", (original,))[-1]).partition("\n")[0]
 
@@ -387,10 +382,7 @@ def _is_too_large(failure: DBAPIError) -> bool:
 
 
 def _check_characters(failure: DBAPIError) -> None:
-    """Reject parameters with a character that the database cannot store.
-
-    Raises :class:`Invalid`.
-    """
+    """Raise :class:`Invalid` for a character that cannot be stored."""
     code = _get_code(failure)
     if isinstance(failure, DataError) and "cannot contain NUL" in str(failure.orig):
         raise Invalid("a text has a NUL character, which PostgreSQL cannot store") from failure
@@ -419,7 +411,6 @@ def _describe_unstorable(letter: str, reason: str) -> str:
 
 
 def _iterate_texts(params: object) -> Iterator[str]:
-    """Yield every text in the parameters of all executions of a statement."""
     if isinstance(params, str):
         yield params
     elif isinstance(params, Mapping):

@@ -105,10 +105,7 @@ class EpochTracker:
                 raise DisconnectionError
 
     def read_again(self, kind: str, driver: Any, info: dict[Any, Any]) -> None:
-        """Read the epoch of an open connection again.
-
-        A pooler may have changed the server of the connection. Raises the driver's own error.
-        """
+        """Read the epoch again, as a pooler may have changed the server."""
         read = _read_postgresql_epoch if kind == "postgresql" else _read_mariadb_epoch
         with driver.cursor() as cursor:
             epoch = info[EPOCH_KEY] = read(cursor)

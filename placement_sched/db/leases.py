@@ -74,10 +74,7 @@ class Lease:
             return is_held
 
     def release(self) -> None:
-        """Release the lease for other processes.
-
-        Errors are only logged.
-        """
+        """Release the lease for other processes, and only log errors."""
         with self._turn:
             if not self._until or self._process != os.getpid():
                 return

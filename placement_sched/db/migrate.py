@@ -132,7 +132,6 @@ def _is_galera(connection: Connection) -> bool:
 
 
 def _take_lease(database: Database, connection: Connection) -> Lease:
-    """Wait for the lease on schema changes, and return it."""
     # An empty database has no leases. Galera executes CREATE TABLE in the same order on all nodes.
     table = _copy_in_own_collation(connection, leases)
     connection.execute(CreateTable(table, if_not_exists=True))
@@ -146,7 +145,6 @@ def _take_lease(database: Database, connection: Connection) -> Lease:
 
 
 def _copy_in_own_collation(connection: Connection, table: Table) -> Table:
-    """Copy a table, with the collation of this service's tables."""
     copy = table.to_metadata(MetaData())
     if collation := find_own_collation(connection):
         copy.kwargs["mysql_collate"] = collation
@@ -189,10 +187,7 @@ def _ensure_triggers(database: Database) -> None:
 
 
 def stop_logging(database: Database) -> bool:
-    """Remove the change log's triggers if the log is disabled or unsupported.
-
-    Returns whether there were triggers.
-    """
+    """Remove unneeded triggers of the log, and return whether there were any."""
     with database.read() as connection:
         is_wanted = database.logs_changes and find_unsupported_reason(connection) is None
         if is_wanted or not has_triggers(connection):
@@ -310,10 +305,7 @@ def _build_configuration() -> Config:
 
 @dataclass(frozen=True, slots=True)
 class PlacementSchema:
-    """State of OpenStack placement's schema.
-
-    Columns are given as ``table.column``.
-    """
+    """State of OpenStack placement's schema, with columns as ``table.column``."""
 
     #: The contents of its version table. Empty without such a table.
     revisions: tuple[str, ...]

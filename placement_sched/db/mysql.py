@@ -108,8 +108,5 @@ class MariaDBConnection(Connection):
 
 
 def check_parameters(options: dict[str, Any]) -> None:
-    """Reject URL parameters that PyMySQL does not accept.
-
-    Raises an exception of any type.
-    """
+    """Raise any exception for URL parameters that PyMySQL does not accept."""
     Connection(**options, defer_connect=True)

@@ -62,8 +62,5 @@ class PostgreSQLConnection(psycopg.Connection[Any]):
 
 
 def check_parameters(options: dict[str, Any]) -> None:
-    """Reject URL parameters that libpq does not have.
-
-    Raises an exception of any type.
-    """
+    """Raise any exception for URL parameters that libpq does not have."""
     make_conninfo(**{name: value for name, value in options.items() if name != "context"})

@@ -101,10 +101,7 @@ def build_in_condition(
 def select_in_batches(
     connection: Connection, query: Select[Any], column: ColumnElement[V], values: Iterable[V]
 ) -> Iterator[Any]:
-    """Yield the rows of ``query`` whose ``column`` is in ``values``.
-
-    There may be any number of values.
-    """
+    """Yield the rows of ``query`` whose ``column`` is in ``values``."""
     for batch in split_batches(values):
         # Fetching row by row would take half as long again.
         yield from connection.execute(
@@ -209,7 +206,6 @@ class ArrayText(UserDefinedType[str]):
     render_bind_cast = True
 
     def __init__(self, item: TypeEngine[Any]) -> None:
-        """Make the array type for an item type."""
         self.item = item
 
     def get_col_spec(self, **_: object) -> str:
@@ -294,10 +290,7 @@ def try_insert(connection: Connection, table: Table, row: Mapping[str, Any]) -> 
 
 
 def can_insert_new(connection: Connection) -> bool:
-    """Return whether the database supports :func:`insert_new`.
-
-    PostgreSQL and SQLite support it. MariaDB and MySQL do not.
-    """
+    """Return whether :func:`insert_new` works: not on MariaDB and MySQL."""
     return connection.dialect.name in _UPSERTS
 
 
@@ -386,10 +379,7 @@ def select_page_after(
 
 
 def build_portable_order(connection: Connection, column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Build a sort key that orders texts or times equally on every database.
-
-    Texts are ordered by their bytes, NULL first.
-    """
+    """Build a sort key, by bytes and NULL first, that is equal everywhere."""
     if isinstance(column.type, sa.DateTime):
         return sa.func.coalesce(column, _EPOCH)
     text = sa.func.coalesce(column, "")
@@ -406,10 +396,7 @@ class FrequentStatement:
         self._compiled: tuple[str, Mapping[str, Any]] | None = None
 
     def fetch_rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
-        """Execute the statement, and return its rows (values by position).
-
-        Raises the same exceptions as SQLAlchemy.
-        """
+        """Return rows (values by position), or raise SQLAlchemy's exceptions."""
         if (options := _get_driver_options(connection)) is not None:
             if self._compiled is None:
                 compiled = self.statement.compile(dialect=connection.dialect)

@@ -59,10 +59,7 @@ def make_time_columns() -> tuple[Column[datetime], Column[datetime]]:
 
 
 def make_owned_text_columns(owner: str, table: str, key: str) -> tuple[Column[int], Column[str]]:
-    """Define the two columns of a primary key: an owner's id and a text.
-
-    The column ``owner`` refers to the id of a row in ``table``. The column ``key`` has the text.
-    """
+    """Define a primary key: the id of a row in ``table``, and a text."""
     number = Column(owner, Integer, ForeignKey(f"{table}.id"), primary_key=True)
     return number, Column(key, make_exact_text(255), primary_key=True)
 

@@ -160,10 +160,7 @@ class Database:
         return self._epoch_tracker.current
 
     def check(self) -> None:
-        """Do nothing.
-
-        Unlike a scratch transaction, the database has no time limit.
-        """
+        """Do nothing: only a scratch transaction has a time limit."""
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -176,10 +173,7 @@ class Database:
             yield connection
 
     def ping(self) -> None:
-        """Check that the database answers and accepts writes.
-
-        Raises the errors of :meth:`read`.
-        """
+        """Check that the database accepts writes, with the errors of :meth:`read`."""
         if self.url.get_backend_name() == "sqlite":
             with self.read() as connection:
                 file = connection.exec_driver_sql(_MAIN_FILE).scalar_one()
@@ -222,10 +216,7 @@ class Database:
 
     @contextmanager
     def open_snapshot(self) -> Iterator[Connection]:
-        """Open a read-only connection whose statements see the same snapshot.
-
-        Raises the errors of :meth:`read`.
-        """
+        """Open a connection to a snapshot, with the errors of :meth:`read`."""
         with self.read() as connection:
             for statement in self._snapshot[connection.dialect.name]:
                 connection.exec_driver_sql(statement)
@@ -381,10 +372,6 @@ class WriteGate:
         self._stuck = False
 
     def __enter__(self) -> None:
-        """Enter the gate.
-
-        Raises :class:`Unavailable` if no writer leaves in time.
-        """
         if self._places.acquire(timeout=0 if self._stuck else self._patience):
             return
         with self._lock:
@@ -392,7 +379,6 @@ class WriteGate:
         raise Unavailable(LOCKED)
 
     def __exit__(self, *_failure: object) -> None:
-        """Leave the gate, and admit the next writer."""
         with self._lock:
             self._stuck = False
         self._places.release()
@@ -402,10 +388,7 @@ class ReadableDatabase(Protocol):
     """Interface of a database, which a scratch transaction can replace."""
 
     def check(self) -> None:
-        """Check the time limit of a simulation.
-
-        Raises :class:`Unavailable` after the limit.
-        """
+        """Raise :class:`Unavailable` after the time limit of a simulation."""
 
     def read(self) -> AbstractContextManager[Connection]:
         """Open a connection for reading."""
@@ -420,18 +403,12 @@ class ScratchTransaction:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Yield the connection of the transaction.
-
-        Raises the errors of :meth:`check`.
-        """
+        """Yield the connection, or raise the errors of :meth:`check`."""
         self.check()
         yield self.connection
 
     def check(self) -> None:
-        """Check the deadline.
-
-        Raises :class:`Unavailable` after the deadline.
-        """
+        """Raise :class:`Unavailable` after the deadline."""
         if monotonic() > self.until:
             raise Unavailable(_LATE)
 
@@ -462,7 +439,6 @@ def run_and_roll_back(
 
 @contextmanager
 def _open_transaction(database: Database, seconds: float) -> Iterator[Connection]:
-    """Open a transaction with statement time limits, and roll it back."""
     milliseconds = max(1, round(seconds)) * 1000
     with connect(database.writer) as connection:
         is_postgresql = connection.dialect.name == "postgresql"
@@ -487,10 +463,7 @@ def _open_transaction(database: Database, seconds: float) -> Iterator[Connection
 
 @contextmanager
 def _open_copy(database: Database, until: float) -> Iterator[Connection]:
-    """Copy an SQLite database into memory, and open a connection to the copy.
-
-    Statements are interrupted after the monotonic time ``until``.
-    """
+    """Copy an SQLite database into memory, and open a connection to the copy."""
     copy = sqlite3.connect(":memory:", isolation_level=None)
     try:
         with database.read() as connection:

@@ -207,7 +207,6 @@ def _build_triggers(connection: Connection) -> Iterator[_Trigger]:
 
 
 def _build_row_triggers(body: Callable[[str, str | None], str]) -> Iterator[_Trigger]:
-    """Yield three row-level triggers for each table."""
     for table, column in {**_PROVIDERS, **dict.fromkeys(_NAMES)}.items():
         for action, event in _EVENTS.items():
             name = f"sched_{table}_{action}"
@@ -281,10 +280,6 @@ def _build_postgresql_triggers() -> Iterator[_Trigger]:
 
 
 def _build_function_statements(connection: Connection) -> Iterator[str]:
-    """Yield the statements that create the functions of PostgreSQL's triggers.
-
-    The functions run as their owner, so that every name in them includes the schema.
-    """
     schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
     insert = (
         f"INSERT INTO {schema}.sched_provider_changes (provider_id, created_at) "  # noqa: S608
@@ -309,10 +304,7 @@ def _build_function_statements(connection: Connection) -> Iterator[str]:
 
 
 def find_unsupported_reason(connection: Connection) -> str | None:
-    """Return why a change log would be unreliable on this server, or None.
-
-    The tables of the log must exist.
-    """
+    """Return why the tables of the log cannot be kept reliably, or None."""
     if connection.dialect.name == "sqlite":
         return None
     if connection.dialect.name == "postgresql":

@@ -30,7 +30,6 @@ class Broker:
     arguments: Mapping[str, Any] = field(repr=False)
 
     def __str__(self) -> str:
-        """Return the address for logs, without user and password."""
         return f"{self.host}:{self.port}"
 
 

@@ -98,10 +98,7 @@ def read_bus_options(settings: Settings) -> cfg.ConfigOpts:
 
 
 def create_transport(conf: cfg.ConfigOpts) -> Transport:
-    """Create the transport for [DEFAULT] transport_url, without connecting.
-
-    Raises :class:`ConfigurationError` if the URL is unusable.
-    """
+    """Create the transport without connecting, or raise ConfigurationError."""
     try:
         with silence_library_logs():
             return oslo_messaging.get_rpc_transport(conf)
@@ -273,7 +270,6 @@ class Server(RPCServer):  # type: ignore[misc] # the library has no types
     """An RPC server that acknowledges each message after its reply."""
 
     def _create_listener(self) -> Any:
-        """Create a listener that does not acknowledge messages on arrival."""
         listener = super()._create_listener()
         polled = listener._poll_style_listener  # noqa: SLF001 - there is no public way to it
         if isinstance(polled, RpcAMQPListener):
@@ -282,7 +278,6 @@ class Server(RPCServer):  # type: ignore[misc] # the library has no types
         return listener
 
     def _process_incoming(self, incoming: Sequence[Any]) -> None:
-        """Answer each message, and acknowledge it afterwards."""
         for message in incoming:
             answered = _DeferredMessage(message)
             failed = ""
@@ -310,10 +305,7 @@ class _DeferredMessage:
         return getattr(self._message, name)
 
     def acknowledge(self) -> None:
-        """Do nothing.
-
-        The server acknowledges the message later.
-        """
+        """Do nothing: the server acknowledges the message later."""
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         """Send the reply.
@@ -342,8 +334,6 @@ class _DeferredMessage:
 
 
 class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library has no types
-    """Notification listener that acknowledges messages only explicitly."""
-
     def __call__(self, message: Any) -> None:
         """Queue a message, or acknowledge it if it was answered already.
 
@@ -355,7 +345,6 @@ class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library h
             message.acknowledge()
 
     def cleanup(self) -> None:
-        """Acknowledge the answered messages, and then close the connection."""
         acknowledged = Event()
         self._message_operations_handler.do(acknowledged.set)
         acknowledged.wait(GRACE)

@@ -114,8 +114,6 @@ def _format_address(host: Any, port: Any) -> str:
 
 
 def _create_server(listen: str, monitor: Monitor) -> ThreadingHTTPServer:
-    """Create a server that listens on a unix socket path or an address."""
-
     class Handler(_Handler):
         respond = staticmethod(monitor.respond)
 
@@ -133,10 +131,6 @@ def _create_server(listen: str, monitor: Monitor) -> ThreadingHTTPServer:
 
 
 def _parse_address(listen: str) -> tuple[str, int]:
-    """Parse host and port from ``[scheduler] metrics_listen``.
-
-    Raises :class:`ConfigurationError`.
-    """
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 0xFFFF:
         raise ConfigurationError(
@@ -146,10 +140,7 @@ def _parse_address(listen: str) -> tuple[str, int]:
 
 
 def _remove_stale_socket(path: Path) -> None:
-    """Remove the socket of a killed service.
-
-    Raises :class:`Error` if the socket is in use.
-    """
+    """Remove the socket of a killed service, or raise :class:`Error`."""
     if not path.exists() or not stat.S_ISSOCK(path.stat().st_mode):
         return
     with socket.socket(socket.AF_UNIX) as probe:
@@ -168,10 +159,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
-        """Bind without resolving this machine's name.
-
-        The resolution may wait for a name server.
-        """
+        """Bind without resolving this machine's name, which may take long."""
         socketserver.TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -201,10 +189,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_args: Any) -> None:
-        """Log nothing.
-
-        A scrape is not a request of nova.
-        """
+        """Log nothing: a scrape is not a request of nova."""
 
 
 def find_queue_length(bus: NovaBus) -> int | None:

@@ -84,10 +84,7 @@ class UnknownObject(UnreadableObject):
 
 
 class UnknownVersion(UnreadableObject):
-    """A primitive with an unsupported major version.
-
-    ``supported`` is the newest supported version of objects with this ``name``.
-    """
+    """A primitive with an unsupported major version of an object."""
 
     def __init__(self, name: str, version: str, path: str) -> None:
         self.name, self.version, self.supported = name, version, NEWEST[name]
@@ -130,7 +127,6 @@ class ObjectType:
         return _parse_version(primitive[_VERSION]) > _parse_version(NEWEST[self.name])
 
     def _get_data(self, primitive: Any, path: str) -> Mapping[str, Any]:
-        """Check the name and major version of a primitive, and return its data."""
         if not isinstance(primitive, dict):
             raise UnreadableObject(f"{path} must be {self.name}, not {_get_noun(primitive)}")
         name, namespace, version, data = (
@@ -214,10 +210,7 @@ def make_list_object_reader(name: str, item: ObjectType) -> FieldReader:
 
 
 def _make_reader(noun: str, *types: type) -> FieldReader:
-    """Return a reader for values of these types or null.
-
-    Readers of numbers reject booleans.
-    """
+    """Return a reader for these types or null, with booleans not as numbers."""
 
     def read(value: Any, path: str) -> Any:
         is_fitting = isinstance(value, types) and isinstance(value, bool) == (bool in types)
@@ -296,7 +289,6 @@ class RemoteFailure(Exception):
 
 
 def _define_exception(name: str, module: str = "nova.exception") -> type[RemoteFailure]:
-    """Define an exception class with nova's name and module for it."""
     return type(name, (RemoteFailure,), {"__module__": module})
 
 

@@ -142,10 +142,7 @@ def _read_cell_uuid(primitive: Any, path: str) -> str | None:
 
 
 def _read_numa_cell(primitive: Any, path: str) -> Json:
-    """Read an InstanceNUMACell.
-
-    Before version 1.5, ``cpuset`` included the pinned CPUs. They become ``pcpuset``.
-    """
+    """Read a cell, whose ``cpuset`` had the pinned CPUs before version 1.5."""
     cell = _NUMA_CELL.read(primitive, path)
     if "pcpuset" not in cell and cell.get("cpu_policy") == "dedicated":
         return {**cell, "pcpuset": cell.get("cpuset"), "cpuset": []}
@@ -249,10 +246,7 @@ _PCI_REQUESTS = ObjectType(
 
 
 def _read_server_group(primitive: Any, path: str) -> Json | None:
-    """Read an InstanceGroup, and convert its rules to integers.
-
-    Before version 1.11, an InstanceGroup had a list of policies and no rules.
-    """
+    """Read a group, which had policies and no rules before version 1.11."""
     group = _SERVER_GROUP(primitive, path)
     if group is None:
         return None
@@ -300,10 +294,7 @@ _SPEC = ObjectType(
 
 
 def read_instance_uuids(values: Any) -> list[str]:
-    """Read the instance uuids of a call, the consumers in placement.
-
-    Raises :class:`~placement_sched.nova.objects.UnreadableObject` for anything but a list of uuids.
-    """
+    """Read a list of instance uuids, or raise :class:`UnreadableObject`."""
     if not isinstance(values, list | tuple):
         raise UnreadableObject("instance_uuids is not a list")
     try:

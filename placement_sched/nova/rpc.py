@@ -195,7 +195,6 @@ class SchedulerRpc:
 
 
 def _find_outcome(error: errors.Error) -> str | None:
-    """Return the outcome of a rejected call, or None to log it as an error."""
     match error:
         case errors.NoValidHost():
             return "no_valid_host"
@@ -224,10 +223,7 @@ class BaseRpc:
 
 
 def build_primitives(selections: Iterable[Sequence[Selection]]) -> list[list[Json]]:
-    """Convert selections to Selection primitives for each instance.
-
-    The first Selection of an instance is the chosen host, followed by alternates.
-    """
+    """Convert selections of instances, each the best host and alternates."""
     return [[_build_selection(selection) for selection in group] for group in selections]
 
 
@@ -285,36 +281,24 @@ def _build_dictionary(selection: Selection) -> Json:
 
 
 def read_aggregate_ids(primitives: Any) -> set[int]:
-    """Read the ids of Aggregates from an object or a list of objects.
-
-    Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the path of the error.
-    """
+    """Read ids of an Aggregate or of a list, or raise UnreadableObject."""
     listed = primitives if isinstance(primitives, list) else [primitives]
     paths = (f"aggregates[{index}]" for index in range(len(listed)))
     return {_AGGREGATE.read(*pair)["id"] for pair in zip(listed, paths, strict=True)}
 
 
 def read_object_uuids(primitive: Any) -> list[str]:
-    """Read the uuids of the Instances in an InstanceList.
-
-    Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the path of the error.
-    """
+    """Read the uuids in an InstanceList, or raise :class:`UnreadableObject`."""
     return [canonicalize_uuid(row["uuid"]) for row in _INSTANCES(primitive, "instance_info") or ()]
 
 
 def read_host_name(host_name: Any) -> str:
-    """Read the RPC argument ``host_name``.
-
-    Raises :class:`UnreadableObject` if it is missing or not a string.
-    """
+    """Read a host name, or raise :class:`UnreadableObject`."""
     return _read_required(host_name, "host_name")
 
 
 def read_instance_uuid(instance_uuid: Any) -> str:
-    """Read the RPC argument ``instance_uuid`` as a canonical uuid.
-
-    Raises :class:`UnreadableObject` if it is missing or not a string.
-    """
+    """Read a canonical uuid, or raise :class:`UnreadableObject`."""
     return canonicalize_uuid(_read_required(instance_uuid, "instance_uuid"))
 
 
@@ -326,8 +310,5 @@ def _read_required(value: Any, path: str) -> str:
 
 
 def read_instance_uuids(value: Any) -> list[str]:
-    """Read the RPC argument ``instance_uuids`` as canonical uuids.
-
-    Raises :class:`UnreadableObject` if it is not a list of strings.
-    """
+    """Read a list of canonical uuids, or raise :class:`UnreadableObject`."""
     return [canonicalize_uuid(uuid) for uuid in _UUIDS(value, "instance_uuids") or ()]

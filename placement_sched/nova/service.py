@@ -103,10 +103,7 @@ class Heartbeat:
             self._stopping.wait(self._interval or None)
 
     def beat(self) -> None:
-        """Write the heartbeat now.
-
-        A failure is not raised, and logged only once.
-        """
+        """Write the heartbeat now, and log a failure only once."""
         failed = ""
         try:
             self._write(self._clock())
@@ -151,10 +148,7 @@ class Heartbeat:
 
 
 def check(settings: Settings) -> None:
-    """Reject missing or invalid settings of the service.
-
-    Raises :class:`ConfigurationError`.
-    """
+    """Raise :class:`ConfigurationError` for missing or invalid settings."""
     check_databases_set(settings)
     check_parts(settings)
     messaging.create_transport(messaging.read_bus_options(settings)).cleanup()
@@ -393,19 +387,13 @@ class Worker(cotyledon.Service):
         self._shared.listening[self.worker_id] = True
 
     def _wait_until_ready(self) -> None:
-        """Wait until requests can be answered.
-
-        Raises :class:`UnsupportedCall` if the process stops before then.
-        """
+        """Wait until calls can be answered, or raise :class:`UnsupportedCall`."""
         while not self._is_ready.wait(0.1):
             if self._stopping.is_set():
                 raise messaging.UnsupportedCall
 
     def reload(self) -> None:
-        """Do nothing.
-
-        The parent process reloads the settings, and the next request uses them.
-        """
+        """Do nothing: the parent process reloads the settings."""
 
     def terminate(self) -> None:
         """Answer the accepted requests, and close all connections."""
@@ -420,10 +408,6 @@ class Worker(cotyledon.Service):
 
 
 def _count(call_metrics: CallMetrics | None, slow: float, call: messaging.FinishedCall) -> None:
-    """Count a call, log it if it is slow, and reset its statistics.
-
-    A call is slow if it takes ``slow`` seconds or more. With 0, no call is logged.
-    """
     if call_metrics is not None:
         call_metrics.count_call(call.method, call.outcome, call.seconds)
     if slow and call.seconds >= slow:

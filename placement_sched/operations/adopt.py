@@ -98,10 +98,7 @@ class Adoption:
 
 
 def plan_adoption(database: Database) -> Adoption:
-    """Return the result that :func:`adopt` would have, without a change.
-
-    Raises the errors of :func:`adopt`.
-    """
+    """Return the result that :func:`adopt` would have, or raise its errors."""
     file = Path(str(database.url.database))
     # Opening a missing SQLite file would create it.
     if database.url.get_backend_name() == "sqlite" and not file.is_file():
@@ -149,10 +146,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
 
 
 def list_leave_statements(database: Database) -> list[str]:
-    """Return the SQL statements of :func:`leave`.
-
-    Raises :class:`Unavailable` unless the database is an adopted database of OpenStack placement.
-    """
+    """Return the SQL of :func:`leave`, or raise :class:`Unavailable`."""
     with database.read() as connection:
         schema = migrate.inspect_schema(connection)
         statements = migrate.list_leave_statements(connection) if schema.adopted else []

@@ -168,8 +168,6 @@ def check_aggregates(connection: Connection, settings: Settings) -> AggregateChe
 
 
 class _Requirements:
-    """The stored flavors and images by their sets of required traits."""
-
     def __init__(self, flavors: Iterable[Flavor], images: Iterable[StoredImage]) -> None:
         self._flavors: dict[frozenset[str], list[str]] = defaultdict(list)
         self._images: dict[frozenset[str], list[str]] = defaultdict(list)
@@ -224,7 +222,6 @@ class _Topology:
     providers: Mapping[str, Provider]
 
     def list_names(self, providers: Iterable[str]) -> list[str]:
-        """Return sorted hosts of providers, or names of hostless providers."""
         host_of = self.hosts.host_of
         return sorted(host_of.get(uuid) or self.providers[uuid].name for uuid in providers)
 
@@ -236,10 +233,7 @@ class _Topology:
         }
 
     def find_served_outside(self, trait: str) -> tuple[set[str], set[str]]:
-        """Return nodes outside reserved aggregates that get a trait by sharing.
-
-        The second set has the sharing providers that have the trait.
-        """
+        """Return nodes that get a trait by sharing, and the sharing providers."""
         carriers = self.carriers[trait]
         having = {self.providers[uuid].root_uuid for uuid in carriers}
         served: set[str] = set()

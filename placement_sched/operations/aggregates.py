@@ -274,10 +274,7 @@ def _lock_aggregate(connection: Connection, aggregate_id: int) -> HostAggregate:
 def create(
     connection: Connection, uuid: str, name: str, zone: str | None, now: datetime
 ) -> HostAggregate:
-    """Create an aggregate.
-
-    Raises :class:`Duplicate` if its name is in use.
-    """
+    """Create an aggregate, or raise :class:`Duplicate` if its name is in use."""
     change_counters.bump(connection, host_aggregates.SUBJECT)
     _check_name_is_free(connection, name)
     number = host_aggregates.add(connection, uuid, name, now)
@@ -389,10 +386,7 @@ def remove_host(
 
 
 def delete(connection: Connection, aggregate_id: int) -> None:
-    """Delete an aggregate without hosts.
-
-    Raises :class:`NotFound`, and :class:`Invalid` if it has hosts.
-    """
+    """Delete an aggregate, or raise NotFound, or Invalid if it has hosts."""
     aggregate = _lock_aggregate(connection, aggregate_id)
     if aggregate.hosts:
         problem = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
@@ -510,10 +504,7 @@ def map_zones_by_service(
 def map_zones_by_host(
     connection: Connection, hosts: set[str], settings: Settings
 ) -> dict[str, str]:
-    """Map each host to its zone, or to its zones joined by commas.
-
-    A host without a zone is in ``[DEFAULT] default_availability_zone``.
-    """
+    """Map hosts to zones, joined by commas, or to the default zone."""
     zones = host_aggregates.map_zones(connection, hosts)
     default = settings.DEFAULT.default_availability_zone
     return {

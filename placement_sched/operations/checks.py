@@ -454,10 +454,7 @@ def _check_providers(
 
 
 def compare_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str, str]]:
-    """Yield the differences between placement aggregates and host aggregates.
-
-    Each difference is the kind of finding, the aggregate's name and the sorted hosts as a text.
-    """
+    """Yield kind of finding, name of the aggregate and its differing hosts."""
     hosts = host_aggregates.read_host_map(connection)
     members = aggregates.map_providers(connection, [item.uuid for item in hosts.aggregates])
     existing = resource_providers.map_by_uuid(connection, hosts.host_of)
@@ -473,7 +470,6 @@ def compare_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str
 
 
 def _check_instances(connection: Connection, settings: Settings) -> Iterator[Mismatch]:
-    """Yield a finding if instances in nova's cells have no allocations."""
     number, names = 0, list[str]()
     project_id, _ = settings.unknown_owner
     for cell in cells.list_cells(connection):

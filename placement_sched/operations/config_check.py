@@ -86,10 +86,7 @@ class Catalogue:
             self._add(group, members.values())
 
     def find(self, group: str, name: str) -> tuple[str, cfg.Opt] | None:
-        """Return an option with its current group, or None.
-
-        ``group`` and ``name`` may be deprecated.
-        """
+        """Return the option of a name or deprecated name with its group, or None."""
         option = self.options.get(group, {}).get(name)
         return self._older.get((group, name)) if option is None else (group, option)
 
@@ -99,10 +96,7 @@ class Catalogue:
         return group in self.options or group in former_groups
 
     def add_keystone_plugin(self, group: str, auth_type: str) -> None:
-        """Add the options of a group's ``auth_type``.
-
-        Raises :class:`ConfigurationError` if the plugin of keystoneauth cannot be loaded.
-        """
+        """Add options of an ``auth_type``, or raise :class:`ConfigurationError`."""
         check_installed(group, auth_type)
         try:
             options = keystone_loading.get_auth_plugin_conf_options(auth_type)
@@ -119,10 +113,7 @@ class Catalogue:
 
 
 def _list_global_options() -> Iterator[tuple[str, list[str]]]:
-    """Yield group and names of the options that plugins add to ``cfg.CONF``.
-
-    ``cfg.CONF`` has no public way to read the types of the options.
-    """
+    """Yield groups of ``cfg.CONF``, which has no public types of options."""
     for name in cfg.CONF:
         try:
             members = cfg.CONF[name]
@@ -134,10 +125,7 @@ def _list_global_options() -> Iterator[tuple[str, list[str]]]:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem that an operator should fix.
-
-    It is ``fatal`` if it prevents the start of the service.
-    """
+    """A problem, which is ``fatal`` if it prevents the start of the service."""
 
     place: Place | None
     text: str
@@ -180,7 +168,6 @@ def _list_variables(environment: Mapping[str, str]) -> Iterator[Assignment]:
 def _check_lines(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield problems in line order, but each unknown group only once."""
     faults = _add_keystone_plugins(written, catalogue)
     listed = [
         each.value for each in written if (each.group, each.dest) == ("scheduler", "policies")
@@ -202,7 +189,6 @@ def _check_lines(
 def _add_keystone_plugins(
     written: Sequence[Assignment], catalogue: Catalogue
 ) -> dict[Place, Problem]:
-    """Add the options of ``auth_type`` plugins, and return errors by line."""
     faults: dict[Place, Problem] = {}
     for line in written:
         if line.group in KEYSTONE_GROUPS and line.dest == "auth_type":
@@ -215,7 +201,6 @@ def _add_keystone_plugins(
 def _check_unknown_group(
     line: Assignment, catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield the problem of an unknown group, unless it is a valid policy."""
     text, is_foreign = f"unknown group [{line.group}]", line.group in MESSAGING_GROUPS
     near = () if is_foreign else find_nearest(line.group, catalogue.options, alike=_MIN_SIMILARITY)
     problem = partial(Problem, line.heading)
@@ -245,7 +230,6 @@ def _check_line(line: Assignment, group: str, option: cfg.Opt) -> Iterator[Probl
 
 
 def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
-    """Describe an option that the service does not read."""
     problem = partial(Problem, line.place, fatal=False, group=line.group)
     unused = WITHOUT_MEANING.get((line.group, line.dest))
     if unused is not None:
@@ -280,10 +264,7 @@ def _build_problem(wrong: ConfigurationError, group: str = "") -> Problem:
 
 
 def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
-    """Check values, as :func:`check_settings` does, and policies.
-
-    Raises :class:`ConfigurationError`.
-    """
+    """Check values and policies, and raise :class:`ConfigurationError`."""
     for _, check in _list_checks(settings, clock):
         check()
     get_policies(with_options_file(settings, clock).settings, clock).check()

@@ -46,10 +46,7 @@ _SHARED_VISIBILITIES = frozenset({image_model.PUBLIC, image_model.COMMUNITY})
 
 
 def get_flavor(connection: Connection, flavorid: str, project_id: str | None = None) -> Flavor:
-    """Return a flavor, which ``project_id`` (None for any) may see.
-
-    Raises :class:`NotFound` if it does not exist or the project may not see it.
-    """
+    """Return a flavor that ``project_id`` (None: any) may see, or NotFound."""
     flavor = flavor_store.find_by_flavorid(connection, flavorid)
     if flavor is None or not (
         project_id is None
@@ -61,10 +58,7 @@ def get_flavor(connection: Connection, flavorid: str, project_id: str | None = N
 
 
 def create_flavor(connection: Connection, flavor: Flavor, now: datetime) -> Flavor:
-    """Store a new flavor.
-
-    Raises :class:`Duplicate` if its id or name is in use.
-    """
+    """Store a flavor, or raise :class:`Duplicate` for its id or name."""
     change_counters.bump(connection, flavor_store.SUBJECT)
     flavorid = str(flavor.flavorid)
     if flavor_store.find_by_flavorid(connection, flavorid) is not None:
@@ -78,20 +72,14 @@ def create_flavor(connection: Connection, flavor: Flavor, now: datetime) -> Flav
 def describe_flavor(
     connection: Connection, flavorid: str, text: str | None, now: datetime
 ) -> Flavor:
-    """Change the description of a flavor.
-
-    Raises :class:`NotFound` if the flavor does not exist.
-    """
+    """Change the description of a flavor, or raise :class:`NotFound`."""
     row_id = _lock_flavor(connection, flavorid)
     flavor_store.set_description(connection, row_id, text, now)
     return get_flavor(connection, flavorid)
 
 
 def delete_flavor(connection: Connection, flavorid: str) -> None:
-    """Delete a flavor, but not its copies in instances.
-
-    Raises :class:`NotFound` if the flavor does not exist.
-    """
+    """Delete a flavor, but not copies in instances, or raise NotFound."""
     flavor_store.remove(connection, _lock_flavor(connection, flavorid))
 
 
@@ -145,10 +133,7 @@ def add_flavor_access(
 
 
 def remove_flavor_access(connection: Connection, flavorid: str, project_id: str) -> tuple[str, ...]:
-    """Withdraw a project's access, and return the remaining projects.
-
-    Raises :class:`NotFound` for an unknown flavor or a project without access.
-    """
+    """Withdraw access, and return the projects, or raise :class:`NotFound`."""
     row_id = _lock_flavor(connection, flavorid)
     if not flavor_store.remove_project(connection, row_id, project_id):
         raise NotFound(f"Flavor access not found for {flavorid} / {project_id} combination.")
@@ -156,7 +141,6 @@ def remove_flavor_access(connection: Connection, flavorid: str, project_id: str)
 
 
 def _lock_flavor(connection: Connection, flavorid: str) -> int:
-    """Lock all flavors in the transaction, and return a flavor's row id."""
     change_counters.bump(connection, flavor_store.SUBJECT)
     return _get_row_id(get_flavor(connection, flavorid))
 
@@ -232,10 +216,7 @@ def _apply_change(image: StoredImage, change: ImageChange) -> StoredImage:
 def get_image(
     connection: Connection, uuid: str, viewer: Viewer, *, lock: bool = False
 ) -> StoredImage:
-    """Return an image.
-
-    Raises :class:`NotFound` if the viewer may not see it.
-    """
+    """Return an image that the viewer may see, or raise :class:`NotFound`."""
     image = image_store.find_by_uuid(connection, uuid, lock=lock)
     if image is None or not image.is_open_to(viewer):
         raise NotFound(f"No image found with ID {uuid}")
@@ -243,10 +224,7 @@ def get_image(
 
 
 def lock_own_image(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
-    """Lock and return an image.
-
-    Raises :class:`Forbidden` if another project owns it.
-    """
+    """Lock and return an image, or raise Forbidden for another owner's."""
     image = get_image(connection, uuid, viewer, lock=True)
     if not image.is_owned_by(viewer):
         raise Forbidden(f"You are not permitted to modify image {uuid}: it is another project's.")
@@ -331,10 +309,7 @@ def activate_empty_image(connection: Connection, uuid: str, viewer: Viewer, now:
 def set_image_status(
     connection: Connection, uuid: str, viewer: Viewer, status: str, now: datetime
 ) -> None:
-    """Activate or deactivate an image.
-
-    Raises :class:`Forbidden` if it is queued.
-    """
+    """Activate or deactivate an image, or raise Forbidden if it is queued."""
     image = lock_own_image(connection, uuid, viewer)
     if image.status not in {image_model.ACTIVE, image_model.DEACTIVATED}:
         verb = "deactivate" if status == image_model.DEACTIVATED else "reactivate"

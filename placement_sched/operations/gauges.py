@@ -21,10 +21,9 @@ ReadFigures = Callable[[], CloudFigures]
 
 
 class SharedFile:
-    """JSON file through which the workers of a server share values."""
+    """JSON file in a directory of several workers (None: a single process)."""
 
     def __init__(self, directory: str | None, name: str) -> None:
-        """Set the directory that workers share, None for a single process."""
         self._path = None if directory is None else Path(directory) / name
 
     def read(self) -> Any:
@@ -44,10 +43,7 @@ class SharedFile:
             written.replace(self._path)
 
     def get_age(self) -> float | None:
-        """Return the age of the document in seconds, or None without a document.
-
-        Also returns None if the document's time is in the future, because the clock was set back.
-        """
+        """Return the age in seconds, or None without a document of the past."""
         try:
             age = time.time() - self._path.stat().st_mtime if self._path else -1
         except OSError:
@@ -62,7 +58,6 @@ class CloudGauges(PeriodicTask):
     pause = MAX_AGE
 
     def __init__(self, read: ReadFigures, directory: str | None) -> None:
-        """Set the function that reads the figures, and the shared directory."""
         super().__init__()
         self._read = read
         self._file = SharedFile(directory, "cloud_figures.json")

@@ -65,7 +65,6 @@ class PeriodicTask(ABC):
     pause = PAUSE
 
     def __init__(self, delay: float = 0.0) -> None:
-        """Set the seconds until the first round."""
         self._turn = Lock()
         self._next = monotonic() + delay
 
@@ -79,7 +78,6 @@ class PeriodicTask(ABC):
             self._run()
 
     def _run(self) -> None:
-        """Run a round, unless another thread runs it or has just run it."""
         if not self._turn.acquire(blocking=False):
             return
         try:
@@ -95,18 +93,12 @@ class PeriodicTask(ABC):
             self._turn.release()
 
     def is_due(self) -> bool:
-        """Return whether there may be work.
-
-        It is called at each call of the task after the pause has ended.
-        """
+        """Return whether there may be work, at each call after the pause."""
         return True
 
     @abstractmethod
     def run_round(self) -> None:
-        """Do the work of a round.
-
-        May change ``_next``, the earliest time of the next round.
-        """
+        """Do the work of a round, which may change ``_next``."""
 
 
 class OldRowDeletion(PeriodicTask):
@@ -143,7 +135,6 @@ class OldRowDeletion(PeriodicTask):
             self._delete_changes_and_transaction_ids()
 
     def _delete_decisions(self) -> None:
-        """Delete expired decisions and rows of extensions."""
         if not self._retention:
             return
         before = self._clock() - self._retention
@@ -210,10 +201,7 @@ class WaitingRequests(PeriodicTask):
         return bool(self._policies and self._addresses)
 
     def run_round(self) -> None:
-        """Evaluate waiting requests, and send a notice for each that fits now.
-
-        Does nothing while another process holds the lease.
-        """
+        """Send a notice for each waiting request that fits now, with the lease."""
         if not self._lease.is_held():
             return
         self._log_unknown_policies()

@@ -42,10 +42,7 @@ _WARM_UP_QUERY = CandidatesQuery(
 
 
 def sync(database: Database, clock: Clock) -> None:
-    """Create or upgrade the schema and its standard names.
-
-    Raises :class:`NotAdopted` if a database of OpenStack placement must be adopted first.
-    """
+    """Create or upgrade the schema, or raise :class:`NotAdopted`."""
 
     def run() -> None:
         check_adopted(database)
@@ -123,10 +120,7 @@ class Preparation:
         self._done = False
 
     def __call__(self) -> None:
-        """Prepare the database.
-
-        Raises :class:`Unavailable`.
-        """
+        """Prepare the database, or raise :class:`Unavailable`."""
         if not self._done:
             if not self._slots.acquire(blocking=False):
                 raise Unavailable(_BUSY)

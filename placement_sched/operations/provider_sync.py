@@ -272,10 +272,7 @@ class SyncRun:
             self.problems.append(SyncProblem(code, host, detail))
 
     def stop(self, failure: ServiceFailed) -> None:
-        """Record a failure of placement.
-
-        Raises the failure if it is of another service.
-        """
+        """Record a failure of placement, and raise that of another service."""
         if failure.service != "placement":
             raise failure
         self.problems.append(SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", failure.detail))

@@ -65,7 +65,6 @@ class UnverifiedConsumer:
 
 
 def _group_by_consumer(rows: Iterable[Allocation]) -> dict[str, list[Allocation]]:
-    """Group allocations by consumer, sorted by consumer uuid."""
     return group_rows(
         (row.consumer.uuid, row) for row in sorted(rows, key=lambda r: r.consumer.uuid)
     )
@@ -122,10 +121,7 @@ class _InstanceRecords:
         self._recorded = instances.count_by_host(connection, hosts)
 
     def verify(self, consumer: str, rows: Sequence[Allocation]) -> UnverifiedConsumer | None:
-        """Verify that a consumer is not an instance any more.
-
-        Returns None if this is certain, else the reason why it may still be an instance.
-        """
+        """Return why a consumer may still be an instance, or None if certain."""
         about = {row.provider_uuid for row in rows}
         has_type = rows[0].consumer.consumer_type == INSTANCE_TYPE
         reason = self._common_reason
@@ -171,10 +167,7 @@ class OrphanAllocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The result of an audit.
-
-    ``deleted`` is the number of deleted consumers.
-    """
+    """The result of an audit, with the number of deleted consumers."""
 
     orphaned: tuple[OrphanAllocation, ...]
     #: Consumers without a record that may still be instances.
@@ -212,10 +205,7 @@ class Auditor:
     down_time: int = 60
 
     def find(self) -> Audit:
-        """Find orphaned allocations.
-
-        Raises :class:`NotFound` for an unknown provider.
-        """
+        """Find orphaned allocations, or raise NotFound for an unknown provider."""
         with self.database.read() as connection:
             orphaned, unverified = self._find_orphaned(connection, sorted(self.consumers) or None)
             policy_faults: tuple[str, ...] = ()
@@ -246,7 +236,6 @@ class Auditor:
     def _find_orphaned(
         self, connection: Connection, consumers: Sequence[str] | None = None
     ) -> tuple[tuple[OrphanAllocation, ...], tuple[UnverifiedConsumer, ...]]:
-        """Return the orphaned allocations, and the unverified consumers."""
         provider_id = None
         if self.provider_uuid is not None:
             provider_id = resource_providers.get_by_uuid(connection, self.provider_uuid).id
@@ -270,10 +259,7 @@ class Auditor:
         return (*_group_orphans(audited, names), *evacuated), tuple(unverified.values())
 
     def reject_living(self, audit: Audit) -> None:
-        """Reject listed consumers that are instances without orphaned allocations.
-
-        Raises :class:`Invalid`.
-        """
+        """Raise :class:`Invalid` for listed consumers that are instances."""
         with self.database.read() as connection:
             living = instances.list_by_uuids(connection, sorted(self.consumers - audit.consumers))
         for instance in living:
@@ -414,10 +400,7 @@ class HealRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healer:
-    """Healer that creates missing allocations of instances.
-
-    ``unknown_owner`` are the default project and user.
-    """
+    """Healer of missing allocations, with a default project and user."""
 
     database: Database
     clock: Clock
@@ -504,7 +487,6 @@ class Healer:
     def _examine(
         self, connection: Connection, uuid: str, *, lock: bool
     ) -> tuple[Healing | None, list[ConsumerClaim]]:
-        """Return the result for an instance (None if deleted), and the claims."""
         for instance in instances.list_by_uuids(connection, [uuid], lock=lock):
             rows = allocations.list_by_consumers(connection, [uuid])
             nodes = compute_nodes.map_uuids_by_name(connection, {instance.host or ""})

@@ -38,10 +38,7 @@ CHUNK = 1000
 def create(
     connection: Connection, *, uuid: str, name: str, parent_uuid: str | None, now: datetime
 ) -> Provider:
-    """Create a provider, and add it to the aggregates of its host, if any.
-
-    Raises the errors of :func:`resource_providers.create`.
-    """
+    """Create a provider in its host's aggregates, or raise the store's errors."""
     provider = resource_providers.create(
         connection, uuid=uuid, name=name, parent_uuid=parent_uuid, now=now
     )

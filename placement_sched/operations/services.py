@@ -32,10 +32,7 @@ MAX_NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceChange:
-    """A change of a service, with None for unchanged values.
-
-    ``reason`` is the disabled reason.
-    """
+    """A change of a service, with None for unchanged values."""
 
     disabled: bool | None = None
     reason: str | None = None
@@ -43,10 +40,7 @@ class ServiceChange:
 
 
 def update(connection: Connection, uuid: str, change: ServiceChange, now: datetime) -> Service:
-    """Change a compute service.
-
-    Raises :class:`NotFound`, and :class:`Invalid` if the service is not nova-compute.
-    """
+    """Change a compute service, or raise NotFound or :class:`Invalid`."""
     service = services.get(connection, uuid, lock=True)
     if not service.is_compute:
         raise Invalid(
@@ -60,10 +54,7 @@ def update(connection: Connection, uuid: str, change: ServiceChange, now: dateti
 def update_by_name(
     connection: Connection, host: str, binary: str, change: ServiceChange, now: datetime
 ) -> None:
-    """Change the service with this host and binary.
-
-    Raises :class:`NotFound` if it does not exist.
-    """
+    """Change the service of a host and binary, or raise :class:`NotFound`."""
     service = services.map_by_host(connection, [host], binary=binary, lock=True).get(host)
     if service is None:
         problem = f"Could not find binary {binary} on host {host}."
@@ -130,10 +121,7 @@ def _change(connection: Connection, service: Service, change: ServiceChange, now
 
 
 def record(connection: Connection, instance: Instance, now: datetime) -> Instance:
-    """Record an instance.
-
-    Raises :class:`Invalid` if it cannot join its server group.
-    """
+    """Record an instance, or raise Invalid if it cannot join its group."""
     if instance.server_group is not None:
         server_groups.lock_existing(connection, instance.server_group, "$.server_group")
     instances.record(connection, [instance], now)
@@ -141,10 +129,7 @@ def record(connection: Connection, instance: Instance, now: datetime) -> Instanc
 
 
 def remove(connection: Connection, uuid: str) -> None:
-    """Delete an instance record and its allocations.
-
-    Raises :class:`NotFound` if there is no record.
-    """
+    """Delete an instance and its allocations, or raise :class:`NotFound`."""
     if not instances.remove(connection, [uuid]):
         raise NotFound(f"No instance with uuid {uuid} found", code="scheduler.not_found")
     allocations.remove(connection, [uuid])
@@ -159,10 +144,7 @@ def get_group(connection: Connection, uuid: str) -> ServerGroup:
 
 
 def create_group(connection: Connection, group: ServerGroup, now: datetime) -> None:
-    """Store a new group.
-
-    Raises :class:`Invalid` if the group has rules that its policy does not allow.
-    """
+    """Store a group, or raise Invalid for rules that its policy lacks."""
     if group.rules and group.policy != ANTI_AFFINITY:
         raise Invalid("Only anti-affinity policy supports rules. (at $.server_group.rules)")
     server_groups.put(connection, [group], now)

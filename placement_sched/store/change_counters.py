@@ -108,7 +108,6 @@ def bump_all(connection: Connection, subjects: Sequence[str]) -> None:
 
 
 def _raise_versions(connection: Connection, subjects: Iterable[str]) -> Update:
-    """Build the statement that increments versions of subjects and shares."""
     rows = list(subjects)
     if is_certification_based(connection):
         rows += [
@@ -159,10 +158,7 @@ def prevent_remote_bumps(connection: Connection, subject: str) -> None:
 
 
 def prevent_remote_access(connection: Connection, subjects: Iterable[str]) -> None:
-    """Prevent other nodes from bumping or locking subjects.
-
-    Otherwise like :func:`prevent_remote_bumps`.
-    """
+    """Prevent bumps and locks by others, like :func:`prevent_remote_bumps`."""
     if is_certification_based(connection):
         bump_all(connection, sorted(set(subjects)))
 

@@ -160,10 +160,7 @@ def _select_over_capacity() -> Select[Any]:
 
 
 def with_names(query: Select[Any], columns: Any) -> Select[Any]:
-    """Join the provider and the resource class to each row of a query.
-
-    Rows without a provider or resource class are dropped, because they violate other invariants.
-    """
+    """Join the existing provider and resource class to each row of a query."""
     query = query.join(resource_providers, _PROVIDERS.id == columns.resource_provider_id)
     return query.join(resource_classes, resource_classes.c.id == columns.resource_class_id)
 

@@ -152,10 +152,7 @@ def find_oldest_time(connection: Connection, filters: DecisionQuery) -> datetime
 def count_by_value(
     connection: Connection, filters: DecisionQuery, columns: Sequence[str], limit: int
 ) -> tuple[DecisionCount, ...]:
-    """Count matching decisions by the most frequent values of columns.
-
-    Decisions without a value in the first column are not counted.
-    """
+    """Count decisions by most frequent values, without null in the first."""
     values, count = [_COLUMNS[name] for name in columns], func.count().label("count")
     failed = func.sum(case((_COLUMNS.outcome == NO_VALID_HOST, 1), else_=0))
     query = _filter(select(count, failed, *values).where(values[0].is_not(None)), filters)

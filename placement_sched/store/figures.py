@@ -103,10 +103,7 @@ def count_rows(connection: Connection) -> RowCounts:
 
 
 def count_nova_records(connection: Connection, created_before: datetime) -> dict[str, int]:
-    """Count the records of nova's objects by their noun (``nova/sync``).
-
-    Only instances that were created before ``created_before`` are counted.
-    """
+    """Count records by noun, with instances ``created_before`` a time."""
     instance = tables.instances.c
     rows = {
         "services": select(services.c.id).where(services.c.binary == COMPUTE_BINARY),
@@ -164,7 +161,6 @@ def _count_hosts(connection: Connection, since: datetime, reading_age: timedelta
 
 
 def _select_zones() -> sa.Subquery:
-    """Build the subquery that maps compute node uuids to zones."""
     node, member, metadata = compute_nodes.c, host_aggregate_hosts.c, host_aggregate_metadata.c
     return (
         select(node.uuid, func.min(metadata.value).label("zone"))
@@ -182,7 +178,6 @@ def _sum_by_zone(
     amount: sa.ColumnElement[int],
     default_zone: str,
 ) -> ZonedAmounts:
-    """Sum an amount per resource class and zone of the provider's tree."""
     names = resource_classes.map_names_by_id(connection)
     provider, root, zones = resource_providers.c, resource_providers.alias("roots"), _select_zones()
     query = (

@@ -58,10 +58,7 @@ class ImageSearch:
 
 
 def add(connection: Connection, image: StoredImage) -> None:
-    """Create an image.
-
-    Raises :class:`Duplicate` if the uuid is already used.
-    """
+    """Create an image, or raise :class:`Duplicate` if the uuid is used."""
     with sql.translate_rejection(Duplicate(f"Image ID {image.uuid} already exists!")):
         add_many(connection, [image])
 
@@ -83,7 +80,6 @@ def _add_details(
     properties: Iterable[tuple[int, str, str]],
     tags: Iterable[tuple[int, str]],
 ) -> None:
-    """Add properties and tags, given by image id, to images."""
     rows: list[dict[str, Any]] = [
         {"image_id": number, "name": name, "value": value} for number, name, value in properties
     ]
@@ -93,10 +89,7 @@ def _add_details(
 
 
 def find_by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredImage | None:
-    """Return the image with this uuid, or None.
-
-    ``lock`` locks its row until the transaction ends.
-    """
+    """Return the image with this uuid, optionally locked, or None."""
     query = select(images).where(_IMAGES.uuid == uuid)
     rows = connection.execute(query.with_for_update() if lock else query).all()
     if lock and rows:
@@ -124,7 +117,6 @@ def list_names(connection: Connection) -> tuple[str, ...]:
 
 
 def _load(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage, ...]:
-    """Build the images of rows, in the same order, with properties and tags."""
     ids = [row.id for row in rows]
     query = select(image_properties).order_by(_PROPERTIES.name)
     properties = nest_rows(sql.select_in_batches(connection, query, _PROPERTIES.image_id, ids))
@@ -170,7 +162,6 @@ def _get_id(image: StoredImage) -> int:
 
 
 def _build_values(source: Row[Any] | StoredImage, flag: type[int]) -> dict[str, Any]:
-    """Return the columns that rows and images share, with flags as ``flag``."""
     values = {name: getattr(source, name) for name in _COLUMNS}
     return values | {name: flag(values[name]) for name in _FLAGS}
 

@@ -61,10 +61,7 @@ def remove_hosts(connection: Connection, hosts: Collection[str], roots: Collecti
 
 
 def add_services(connection: Connection, uuids: Mapping[str, str], now: datetime) -> None:
-    """Create enabled compute services that are up.
-
-    ``uuids`` maps hosts to uuids.
-    """
+    """Create enabled compute services that are up, by host and uuid."""
     times = dict.fromkeys(("last_seen_up", "created_at", "updated_at"), now)
     common = {"binary": COMPUTE_BINARY, "disabled": 0, "forced_down": 0, **times}
     rows = [{"uuid": uuid, "host": host, **common} for host, uuid in uuids.items()]

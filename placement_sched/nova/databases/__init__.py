@@ -51,16 +51,10 @@ class WrongNovaDatabase(NovaDatabaseUnavailable):
 
 
 class NovaDatabase:
-    """A database of nova, opened read-only on first use.
-
-    ``title`` names the database in messages.
-    """
+    """A database of nova, opened read-only on first use, named ``title``."""
 
     def __init__(self, title: str, url: URL | ConfigurationError) -> None:
-        """Set the URL of the database.
-
-        If ``url`` is the error of an invalid URL, :meth:`read` raises an error with its text.
-        """
+        """Store an URL, or the error of an invalid URL for :meth:`read`."""
         self.title = title
         self.url = url
         self._engine: Engine | None = None
@@ -69,10 +63,7 @@ class NovaDatabase:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a read-only connection.
-
-        Raises :class:`NovaDatabaseUnavailable`.
-        """
+        """Open a read-only connection, or raise NovaDatabaseUnavailable."""
         if isinstance(self.url, ConfigurationError):
             raise NovaDatabaseUnavailable(self.url.detail)
         with self._opening:
@@ -107,20 +98,14 @@ class NovaDatabase:
 
 
 def check_databases_set(settings: Settings) -> None:
-    """Reject settings that lack the connection to a required database.
-
-    Raises :class:`ConfigurationError`.
-    """
+    """Raise :class:`ConfigurationError` if a required connection is not set."""
     for group, message in _UNSET_MESSAGES.items():
         if not is_explicit(settings.conf, group, "connection"):
             raise ConfigurationError(message)
 
 
 def get_api_database(settings: Settings) -> NovaDatabase:
-    """Return nova's API database.
-
-    Raises :class:`ConfigurationError` for an unusable URL.
-    """
+    """Return nova's API database, or raise :class:`ConfigurationError`."""
     text = settings.api_database.connection
     if not text:
         raise ConfigurationError(_UNSET_MESSAGES["api_database"])

@@ -67,10 +67,7 @@ def list_mapped_cells(connection: Connection) -> tuple[MappedCell, ...]:
 
 
 def read_mappings_mark(connection: Connection, *, changing: bool) -> tuple[object, ...]:
-    """Return a fingerprint that changes when a host is mapped to a cell.
-
-    With ``changing``, it also changes when a mapping is changed or deleted.
-    """
+    """Return a fingerprint of new host mappings, or of all (``changing``)."""
     columns = host_mappings.c
     marks: list[ColumnElement[Any]] = [func.max(columns.id)]
     if changing:

@@ -251,10 +251,7 @@ def drop_times(row: NodeRow) -> tuple[Any, ...]:
 
 
 def build_report(row: NodeRow, cell_uuid: str) -> Json:
-    """Convert a row of nova to a report, as ``PUT /compute_nodes`` takes it.
-
-    Raises :class:`DocumentError` if a column contains invalid JSON.
-    """
+    """Convert a row to a report, or raise :class:`DocumentError`."""
     report = {name: getattr(row, name) for name in _SAME_IN_REPORT}
     specs = _parse_json(row.supported_instances, "supported_hv_specs")
     stats = _parse_json(row.stats, "stats")
@@ -603,10 +600,7 @@ class Flavors:
         return flavor if flavor and number is not None and flavor.number == number else None
 
     def clear_if_full(self) -> None:
-        """Clear the cache if it is full.
-
-        Flavors that were read before must be read again.
-        """
+        """Clear the cache if it is full."""
         if len(self._cached) >= _MAX_CACHED_FLAVORS:
             self._cached.clear()
 

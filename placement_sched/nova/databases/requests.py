@@ -54,10 +54,7 @@ def find_booted_from_volume(connection: Connection, uuids: Collection[str]) -> f
 
 
 def read_request_spec(text: str) -> Json:
-    """Read a stored request spec as a request document.
-
-    Raises :class:`~placement_sched.nova.objects.UnreadableObject`.
-    """
+    """Read a request spec as document, or raise :class:`UnreadableObject`."""
     try:
         primitive = orjson.loads(text)
     except ValueError:
@@ -93,7 +90,6 @@ def build_request(instance: NovaInstance, spec: str | None) -> NovaRequest:
 
 
 def _build_image(metadata: str | None) -> Json:
-    """Build an image from system metadata, {} if they have none."""
     pairs: Mapping[str, Any] = orjson.loads(metadata) if metadata else {}
     values = {
         key.removeprefix(_IMAGE_PREFIX): value

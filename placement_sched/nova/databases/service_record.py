@@ -66,7 +66,6 @@ class ServiceRecord:
         return HeartbeatResult(previous is not None and self._count != previous + 1, hosts_up)
 
     def _write(self, now: datetime) -> int:
-        """Write the row and return its report count."""
         heartbeat = {"last_seen_up": now, "updated_at": now}
         with connect(self._engine) as connection, connection.begin():
             row = connection.execute(

@@ -136,7 +136,6 @@ class NovaCells:
     """All cells of a nova deployment, and its API database."""
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
-        """Raise :class:`ConfigurationError` for an unusable API database URL."""
         self.api = get_api_database(settings)
         self.database = database
         self.settings = settings
@@ -155,10 +154,7 @@ class NovaCells:
 
     @property
     def characters(self) -> Characters:
-        """The characters that this service's database can store.
-
-        nova's databases may contain other characters.
-        """
+        """The characters that this service's database can store."""
         if self._characters is None:
             with self.database.read() as connection:
                 self._characters = Characters.read_from(connection)
@@ -365,7 +361,6 @@ class NovaCells:
     def _mark_away(
         self, cell: FollowedCell, retry_at: float | None, failure: NovaDatabaseUnavailable
     ) -> None:
-        """Mark a cell as away, unless another thread has noted the same failure."""
         with self._state_lock:
             if cell.away_until not in {None, retry_at}:
                 return

@@ -237,7 +237,6 @@ class NodeSync:
         return titles.get(recorded.cell_uuid)
 
     def _is_only_up(self, host: str, other: str) -> bool:
-        """Return whether only the service of ``host`` is up."""
         now, down_time = self._cells.clock(), self._cells.settings.DEFAULT.service_down_time
         with self._database.read() as connection:
             by_host = services.map_by_host(connection, {host, other})
@@ -278,7 +277,6 @@ class NodeSync:
         deleted: Collection[str],
         recorded: Mapping[str, RecordedNode],
     ) -> bool:
-        """Write the differences, or return False after a concurrent change."""
         if not nodes and not deleted:
             return True
         now = self._cells.clock()

@@ -112,7 +112,6 @@ class Follower:
         return totals.build_report(monotonic() - begun)
 
     def _check_mappings(self, totals: SyncTotals) -> None:
-        """Report the hosts that nova cannot use because it maps them to no cell."""
         with self.database.read() as connection:
             names = compute_nodes.map_names_by_uuid(connection)
         recorded_hosts = {host for host, _ in names.values()}
@@ -121,10 +120,7 @@ class Follower:
             totals.add_issue(f"host {host}", reason)
 
     def sync_changes(self) -> SyncReport:
-        """Record the changes since the last sync.
-
-        Raises the errors of :meth:`sync_all`.
-        """
+        """Record the changes since the last sync: errors as :meth:`sync_all`."""
         begun = monotonic()
         totals = SyncTotals()
         away: NovaDatabaseUnavailable | None = None
@@ -150,7 +146,6 @@ class Follower:
         return totals.build_report(monotonic() - begun)
 
     def _follow_instances(self, joined: Collection[str], totals: SyncTotals) -> None:
-        """Record changed instances, and instances that joined a server group."""
         self._cells.run_for_each_cell(
             lambda cell: self._instances.follow(cell, totals), totals=totals
         )
@@ -176,7 +171,6 @@ class Follower:
             self._groups.follow(totals)
 
     def _sync_hosts(self, totals: SyncTotals, *, is_round: bool) -> None:
-        """Record changed services and nodes, and heartbeats that keep a host up."""
         with self.database.read() as connection:
             scan = self._services.begin_scan(connection)
 
@@ -221,7 +215,6 @@ class Follower:
         return max(0.0, due - monotonic())
 
     def _has_lost_records(self) -> bool:
-        """Return whether records were lost, and log a warning."""
         try:
             lost = self._losses.find_lost()
         except Error as failure:
@@ -237,7 +230,6 @@ class Follower:
         return bool(lost)
 
     def _attempt(self, step: Callable[[], SyncReport]) -> bool:
-        """Run a step, log its failure, and return whether it succeeded."""
         try:
             findings = step()
         except NovaDatabaseUnavailable:
@@ -252,17 +244,13 @@ class Follower:
         return True
 
     def _log_new_issues(self, findings: SyncReport) -> None:
-        """Log each issue once, and at most MAX_LOGGED issues."""
         new = [issue for issue in findings.issues if issue not in self._logged_issues]
         for issue in new[: MAX_LOGGED - len(self._logged_issues)]:
             self._logged_issues.add(issue)
             LOG.warning("%s", issue)
 
     def read_aggregates(self, ids: Collection[int]) -> None:
-        """Sync aggregates whose change or deletion is in a cast of nova.
-
-        If nova's API database does not answer, the next round syncs the aggregates.
-        """
+        """Sync aggregates whose change or deletion is in a cast of nova."""
         with suppress(NovaDatabaseUnavailable):
             self._aggregates.reconcile(SyncTotals(), ids)
 
@@ -327,7 +315,6 @@ def repeat_steps(steps: Iterable[Callable[[], object]], stopping: Event, message
 
 
 def _run_step(step: Callable[[], object]) -> str:
-    """Run a step, and return its failure as text, or an empty string."""
     try:
         step()
     except NovaDatabaseUnavailable as away:

@@ -202,8 +202,6 @@ def parse_iso_time(text: str | None) -> datetime | None:
 
 @dataclass(slots=True)
 class _LookupResult:
-    """Result of looking up instances in nova's cells."""
-
     living: dict[str, NovaInstance] = field(default_factory=dict)
     #: Instances that are deleted or hidden in a cell.
     ended: set[str] = field(default_factory=set)
@@ -358,7 +356,6 @@ class InstanceSync:
         totals: SyncTotals,
         home: FollowedCell | None,
     ) -> _LookupResult:
-        """Look up living instances cell by cell, ``home`` first."""
         result = _LookupResult(mapped=self._map_cells(uuids))
         searched: list[FollowedCell] = []
 
@@ -382,7 +379,6 @@ class InstanceSync:
         return result
 
     def _map_cells(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """Read nova's mapping of instances to cells, if there are several cells."""
         if len(self._cells.every) > 1 and uuids:
             with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
                 return readers.map_cells_by_instance(connection, uuids)
@@ -485,7 +481,6 @@ class InstanceSync:
     def _read_requests(
         self, rows: Iterable[NovaInstance], totals: SyncTotals
     ) -> Mapping[str, NovaRequest]:
-        """Read the requests of instances whose root disk was read."""
         lacking = {row.uuid: row for row in rows if row.boots_from_volume is not None}
         if not lacking:
             return {}
@@ -547,7 +542,6 @@ class InstanceSync:
         differing: Sequence[NewRecord],
         deleted: Collection[str],
     ) -> bool:
-        """Write the differences, or return False after a concurrent change."""
         uuids = [*(record.uuid for record in differing), *deleted]
         if not uuids:
             return True
@@ -600,7 +594,6 @@ def _add_root_disks(
 
 
 def _limit_metadata(instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
-    """Remove metadata that are too long from an instance, and report an issue."""
     too_long: dict[str, Any] = {}
     for name in _METADATA:
         if len(getattr(instance, name) or "") > MAX_METADATA_CHARACTERS:

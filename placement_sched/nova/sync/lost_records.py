@@ -32,17 +32,11 @@ class LossDetector:
         self._due = 0.0
 
     def accept(self) -> None:
-        """Accept the present differences, right after a full sync.
-
-        Raises :class:`NovaDatabaseUnavailable`.
-        """
+        """Accept the present differences, or raise NovaDatabaseUnavailable."""
         self._accepted = self._count_missing()
 
     def find_lost(self) -> dict[str, int]:
-        """Return the numbers of lost records by their noun, if a count is due.
-
-        Raises :class:`NovaDatabaseUnavailable`.
-        """
+        """Map nouns to numbers of lost records, or raise NovaDatabaseUnavailable."""
         if self._accepted is None or monotonic() < self._due:
             return {}
         self._due = monotonic() + INTERVAL

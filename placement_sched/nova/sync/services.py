@@ -167,10 +167,7 @@ class ServiceSync:
         return accepted
 
     def _select_hosts_of_available_cells(self, hosts: Collection[str]) -> frozenset[str]:
-        """Return the hosts whose cells can all be read.
-
-        Hosts of other cells may still exist.
-        """
+        """Return the hosts whose cells can all be read, as others may still exist."""
         away = {cell.uuid for cell in self._cells.away}
         if not away or not hosts:
             return frozenset(hosts)
@@ -184,7 +181,6 @@ class ServiceSync:
         differing: Mapping[str, Service],
         deleted: Collection[str],
     ) -> bool:
-        """Write the differences, and return False after a concurrent change."""
         hosts = sorted({*differing, *deleted})
         if not hosts:
             return True
@@ -309,10 +305,7 @@ def _build_row(service: Service) -> Mapping[str, object]:
 
 
 class GroupSync:
-    """Synchronizer of server groups, with a single instance per process.
-
-    Memberships are stored with the records of instances.
-    """
+    """Synchronizer of server groups, but not of their members."""
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
@@ -440,7 +433,6 @@ class AggregateSync:
         )
 
     def _make_storable(self, totals: SyncTotals, aggregate: HostAggregate) -> HostAggregate:
-        """Replace unstorable characters of the name, and drop unstorable hosts."""
         place = f"aggregate {aggregate.uuid}"
         name = self._cells.replace_unstorable(aggregate.name, place, "name", totals)
         if name != aggregate.name:  # names are unique, also with placeholders
@@ -465,7 +457,6 @@ class AggregateSync:
         differing: Mapping[int, HostAggregate],
         deleted: Collection[int],
     ) -> bool:
-        """Write the differences, or return False after a concurrent change."""
         now = self._cells.clock()
 
         def write(connection: Connection) -> bool:

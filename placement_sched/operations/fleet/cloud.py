@@ -62,10 +62,7 @@ STANDARD_TRAITS = frozenset(os_traits.get_traits())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderState:
-    """A resource provider.
-
-    ``parent`` is a uuid, or None for the root of a tree.
-    """
+    """A resource provider, with the uuid of its parent or None for a root."""
 
     uuid: str
     name: str
@@ -247,10 +244,6 @@ class MergeState:
     """The cloud ``before`` a load, and ``after`` merging the entries so far."""
 
     def __init__(self, before: State, settings: Settings, now: datetime) -> None:
-        """Begin a merge with the present cloud.
-
-        ``settings`` have the values that the file omits.
-        """
         self.before, self.after, self.now = before, before.copy(), now
         self.defaults = reports.build_defaults(settings, now)
         self.policies = get_policies(settings)
@@ -302,17 +295,11 @@ class MergeState:
         return self.after.services.get((host, binary), new)
 
     def add_classes(self, names: Iterable[str]) -> None:
-        """Add the custom resource classes among ``names``.
-
-        Raises :class:`DocumentError` for a name that is neither standard nor custom.
-        """
+        """Add custom names, or raise DocumentError for an unknown class."""
         self.after.resource_classes.update(_check_custom("resource class", names, STANDARD_CLASSES))
 
     def add_traits(self, names: Iterable[str]) -> None:
-        """Add the custom traits among ``names``.
-
-        Raises :class:`DocumentError` for a name that is neither standard nor custom.
-        """
+        """Add custom names, or raise DocumentError for an unknown trait."""
         self.after.traits.update(_check_custom("trait", names, STANDARD_TRAITS))
 
 
@@ -337,10 +324,7 @@ _NUMBER = re.compile(r"([0-9]+)")
 
 
 def expand(pattern: str) -> list[str]:
-    """Expand a pattern to names.
-
-    Raises :class:`DocumentError` for an invalid pattern or too many names.
-    """
+    """Expand a pattern to names, or raise :class:`DocumentError`."""
     parts: list[Sequence[str]] = []
     for match in _PART.finditer(pattern):
         if match["wrong"] is not None:
@@ -370,10 +354,7 @@ def _expand_range(part: str, pattern: str) -> Iterator[str]:
 
 
 def fill_in(pattern: str, names: Mapping[str, str]) -> str:
-    """Replace the placeholders of a pattern in braces.
-
-    Raises :class:`DocumentError` for an unknown placeholder.
-    """
+    """Replace placeholders in braces, or raise DocumentError if unknown."""
 
     def substitute(match: re.Match[str]) -> str:
         if match["name"] is None:

@@ -59,10 +59,7 @@ def build_document(state: State, settings: Settings, now: datetime) -> Json:
 
 
 def _diff(item: object, default: object, names: Mapping[str, str], *always: str) -> Json:
-    """Return the fields that differ from a default, and fields in ``always``.
-
-    ``names`` maps keys of the file to names of fields.
-    """
+    """Return differing and ``always`` fields, by ``names`` of keys to fields."""
     return {
         key: value
         for key, name in names.items()
@@ -83,7 +80,6 @@ def _build_id(key: str, value: str, kind: str, *names: str) -> Json:
 
 
 def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
-    """Merge equal entries to an entry with the names of all their objects."""
     groups: dict[str, tuple[list[dict[str, str]], Json]] = {}
     for names, entry in objects:
         # 1 and 1.0 differ in a file, and so does the order of keys.
@@ -223,7 +219,6 @@ class _Writer:
         return dict(json.loads(json.dumps(report)))
 
     def _build_provider(self, provider: ProviderState, root: str = "") -> Json:
-        """Build a provider's entry, with ``{root}`` for the root provider's name."""
         pattern = cloud.escape(provider.name)
         if root and root in provider.name:
             pattern = "{root}".join(map(cloud.escape, provider.name.split(root, 1)))
@@ -246,7 +241,6 @@ class _Writer:
         ]
 
     def build_services(self) -> list[Json]:
-        """List entries for services that differ from the reports of their hosts."""
         nodes = sorted(self._state.nodes.values(), key=lambda node: node.last_seen_up)
         times = {node.host: node.last_seen_up for node in nodes}
         services = self._state.services.values()

@@ -179,7 +179,6 @@ def _write_aggregates(connection: Connection, merge_state: MergeState) -> None:
 def _create_aggregates(
     connection: Connection, merge_state: MergeState
 ) -> list[tuple[int, HostAggregate, HostAggregate]]:
-    """Create aggregates, and return id, old and new state of each change."""
     former = merge_state.before.aggregates
     differing = select_changed(former, merge_state.after.aggregates)
     for uuid, aggregate in differing.items():
@@ -366,7 +365,6 @@ def list_differences(before: State, after: State) -> tuple[Difference, ...]:
 
 
 def _compare(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield path, old value and new value of each differing field."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}, key=str):
             yield from _compare(old.get(key), new.get(key), f"{path}.{key}".lstrip("."))
@@ -393,10 +391,7 @@ class _DryRunError(Exception):
 def load(
     connection: Connection, document: Any, settings: Settings, now: datetime
 ) -> tuple[Difference, ...]:
-    """Load a decoded fleet file within the caller's write transaction.
-
-    Raises :class:`DocumentError`, and the errors of :func:`apply`.
-    """
+    """Load a decoded file, or raise DocumentError and errors of :func:`apply`."""
     check_sections(document, settings)
     merge_state = merge(connection, document, settings, now)
     apply(connection, merge_state)

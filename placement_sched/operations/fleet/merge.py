@@ -122,7 +122,6 @@ def _put_root(
 def _put_provider(
     merge_state: MergeState, provider: ProviderState, entry: Json, key: str = "aggregates"
 ) -> ProviderState:
-    """Merge a provider and the traits and aggregates of its file entry."""
     uuid = provider.uuid
     listed = {"traits": entry.get("traits"), "aggregates": entry.get(key)}
     lists: Json = {name: frozenset(values) for name, values in listed.items() if values is not None}

@@ -70,10 +70,7 @@ class WrittenReports:
 
 
 def get_by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> ComputeNode:
-    """Return a node, and lock it if ``lock`` is set.
-
-    Raises :class:`NotFound` if it does not exist.
-    """
+    """Return a node, optionally locked, or raise :class:`NotFound`."""
     query = _NODES.where(_COLUMNS.uuid == uuid)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
@@ -119,10 +116,7 @@ def search(
     after: str | None = None,
     limit: int | None = None,
 ) -> tuple[ComputeNode, ...]:
-    """Return a page of nodes, sorted by uuid.
-
-    ``host`` and ``hypervisor_hostname`` are filters. The page begins after the uuid ``after``.
-    """
+    """Return a page of nodes, by uuid from ``after``, with these filters."""
     filters = sql.drop_none(host=host, hypervisor_hostname=hypervisor_hostname)
     nodes = _NODES.filter_by(**filters)
     query = sql.select_page_after(nodes, _COLUMNS.uuid, after, limit=limit)
@@ -303,7 +297,6 @@ def build_row(node: ComputeNode) -> dict[str, Any]:
 def _check_names(
     connection: Connection, rows: Sequence[Mapping[str, Any]], old_rows: Mapping[str, Row[Any]]
 ) -> None:
-    """Raise :class:`Duplicate` for a node with another node's host and name."""
     uuid_by_names = {}
     for row in rows:
         names, old = (row["host"], row["hypervisor_hostname"]), old_rows.get(row["uuid"])
@@ -366,10 +359,7 @@ def _build_node(row: Row[Any]) -> ComputeNode:
 
 
 def get_hypervisor(connection: Connection, key: int | str) -> Hypervisor:
-    """Return the hypervisor with this id (int) or uuid (str).
-
-    Raises :class:`NotFound` if it does not exist.
-    """
+    """Return the hypervisor of an id or uuid, or raise :class:`NotFound`."""
     hypervisors = _read_hypervisors(connection, _HYPERVISORS.where(_has_key(key)))
     if not hypervisors:
         raise NotFound(f"Hypervisor with ID '{key}' could not be found.")

@@ -66,10 +66,7 @@ def find_flavorid(connection: Connection, name: str) -> str | None:
 
 
 def add_many(connection: Connection, new: Sequence[Flavor], now: datetime) -> None:
-    """Create flavors and their extra specs.
-
-    The ids and names must not be in use. The caller checks this.
-    """
+    """Create flavors, whose ids and names are unused, and extra specs."""
     if not new:
         return
     connection.execute(
@@ -172,10 +169,7 @@ def map_projects(connection: Connection) -> dict[int, set[str]]:
 
 
 def add_project(connection: Connection, row_id: int, project_id: str, now: datetime) -> None:
-    """Give a project access to a flavor.
-
-    The project must have no access yet.
-    """
+    """Give a project access to a flavor, which it must not have yet."""
     row = {"flavor_id": row_id, "project_id": project_id, "created_at": now}
     connection.execute(insert(flavor_projects), row)
 
@@ -235,10 +229,7 @@ class FlavorQuery:
 
 
 def search(connection: Connection, query: FlavorQuery, *, extra_specs: bool) -> tuple[Flavor, ...]:
-    """Return the matching flavors in order, optionally with extra specs.
-
-    Raises :class:`Invalid` if the marker is not a flavor.
-    """
+    """Return matching flavors, or raise Invalid for an unknown marker."""
     key: ColumnElement[Any] = _FLAVORS[query.sort_key if query.sort_key not in _CONSTANT else "id"]
     if isinstance(key.type, sa.String | sa.DateTime):
         key = sql.build_portable_order(connection, key)
@@ -274,7 +265,6 @@ def _is_accessible(query: FlavorQuery) -> ColumnElement[bool]:
 
 
 def _is_marker(query: FlavorQuery, marker: str) -> ColumnElement[bool]:
-    """Build the condition that a flavor has exactly the id ``marker``."""
     if len(marker) > get_max_length(_FLAVORS.flavorid):
         return sa.false()
     is_marker = and_(

@@ -66,10 +66,7 @@ class ServedNode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProviderInTree:
-    """A provider of a tree with all details.
-
-    ``used`` maps resource classes to amounts.
-    """
+    """A provider of a tree with details, and used amounts by class."""
 
     provider: Provider
     inventories: tuple[Inventory, ...]

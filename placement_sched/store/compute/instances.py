@@ -192,10 +192,7 @@ def search(
     after: str | None = None,
     limit: int | None = None,
 ) -> tuple[Instance, ...]:
-    """Return a page of instances, sorted by uuid.
-
-    ``host``, ``node`` and ``project_id`` are filters. The page begins after the uuid ``after``.
-    """
+    """Return a page of instances, by uuid from ``after``, with these filters."""
     filters = sql.drop_none(host=host, node=node, project_id=project_id)
     matching = _INSTANCES.filter_by(**filters)
     query = sql.select_page_after(matching, _COLUMNS.uuid, after, limit=limit)
@@ -210,10 +207,7 @@ def is_any(connection: Connection) -> bool:
 def count_by_host(
     connection: Connection, hosts: Iterable[str] | None
 ) -> dict[tuple[str, str | None], int]:
-    """Map pairs of host and node to the number of instances on them.
-
-    If ``hosts`` is None, the instances on all hosts are counted.
-    """
+    """Count instances by host and node, on these hosts (None: all)."""
     place = (_COLUMNS.host, _COLUMNS.node)
     query = select(*place, sa.func.count()).where(_COLUMNS.host.is_not(None)).group_by(*place)
     rows: Iterable[Any]
@@ -372,10 +366,7 @@ def _parse_record(text: str) -> InstanceRecord:
 
 
 def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Create instances, except instances that are already recorded.
-
-    Each row has all columns except ``id``.
-    """
+    """Create instances that are not recorded, from rows without ``id``."""
     sql.insert_missing(connection, instances, rows)
 
 
@@ -495,10 +486,7 @@ class ServerQuery:
 
 
 def search_servers(connection: Connection, query: ServerQuery) -> tuple[Instance, ...]:
-    """Return the matching instances in the order of the list.
-
-    Raises :class:`Invalid` if the marker is not a server.
-    """
+    """Return matching instances, or raise Invalid for an unknown marker."""
     order = [
         (sql.build_portable_order(connection, _COLUMNS[column]), descending)
         for column, descending in query.sort
@@ -542,7 +530,6 @@ def _build_conditions(connection: Connection, query: ServerQuery) -> list[Column
 
 
 def _has_in_name(connection: Connection, part: str) -> ColumnElement[bool]:
-    """Build the case-sensitive condition that the name contains ``part``."""
     if connection.dialect.name == "postgresql":
         return func.strpos(_COLUMNS.display_name, part) > 0
     if connection.dialect.name == "sqlite":
@@ -552,18 +539,13 @@ def _has_in_name(connection: Connection, part: str) -> ColumnElement[bool]:
 
 
 def _equals(column: str, value: str) -> ColumnElement[bool]:
-    """Build the condition that a column has a value (states: in any case)."""
     if column in {"vm_state", "task_state"}:
         return func.lower(_COLUMNS[column]) == value.lower()
     return _COLUMNS[column] == value
 
 
 def _has_status(status: str) -> ColumnElement[bool]:
-    """Build the SQL condition that a server has a status.
-
-    The rule is the same as for ``status`` in the Compute API (``derive_status`` in
-    ``api/compute/servers.py``).
-    """
+    """Build the condition of a status, as in ``derive_status`` of the API."""
     vm, task = _make_state_column("vm_state"), _make_state_column("task_state")
     if status == UNKNOWN:
         return vm.not_in(STATUSES)
@@ -588,11 +570,7 @@ def _iterate_states(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
 
 
 def _has_power_state(number: int) -> ColumnElement[bool]:
-    """Build the SQL condition that a server has a power state.
-
-    The rule is the same as for ``OS-EXT-STS:power_state`` in the Compute API
-    (``derive_power_state`` in ``api/compute/servers.py``).
-    """
+    """Build the condition of a state, as in ``derive_power_state`` of the API."""
     if number == 0:
         return _make_state_column("vm_state").not_in(POWER_STATES)
     return _make_state_column("vm_state").in_(

@@ -55,10 +55,7 @@ def map_by_instance(connection: Connection, uuids: Collection[str]) -> dict[str,
 
 
 def map_by_uuid(connection: Connection, uuids: Collection[str]) -> dict[str, ServerGroup]:
-    """Map the uuids of existing groups to the groups.
-
-    The groups have their members, the oldest first, and the hosts of the members.
-    """
+    """Map uuids to existing groups with members, oldest first, and hosts."""
     members = _map_members(connection, uuids)
     rows = sql.select_in_batches(connection, select(server_groups), _GROUPS.uuid, uuids)
     groups = {}
@@ -97,7 +94,6 @@ def search(
 def _map_members(
     connection: Connection, uuids: Collection[str]
 ) -> dict[str, dict[str, str | None]]:
-    """Map groups to their members, the oldest first, with the hosts."""
     query = select(_INSTANCES.server_group, _INSTANCES.uuid, _INSTANCES.host)
     query = query.order_by(_INSTANCES.id)
     return nest_rows(sql.select_in_batches(connection, query, _INSTANCES.server_group, uuids))
@@ -155,10 +151,7 @@ def find_existing_uuids(connection: Connection, uuids: Collection[str]) -> froze
 
 
 def lock_existing(connection: Connection, uuid: str, json_path: str) -> None:
-    """Lock a group, so that instances can be recorded as its members.
-
-    Raises :class:`Invalid` with ``json_path`` if the group does not exist.
-    """
+    """Lock a group, or raise Invalid with ``json_path`` if there is none."""
     if not lock(connection, uuid):
         raise Invalid(f"There is no server group {uuid}", json_path=json_path)
 

@@ -46,10 +46,7 @@ def map_by_host(
 
 
 def get(connection: Connection, key: int | str, *, lock: bool = False) -> Service:
-    """Return the service with this id (int) or uuid (str).
-
-    Raises :class:`NotFound` if it does not exist.
-    """
+    """Return the service of an id or uuid, or raise :class:`NotFound`."""
     column = _COLUMNS.id if isinstance(key, int) else _COLUMNS.uuid
     query = _SERVICES.where(column == key)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
@@ -253,7 +250,6 @@ def _build_service(row: Row[*tuple[Any, ...]]) -> Service:
 
 
 def _bump_hosts(connection: Connection, ids: Collection[int]) -> None:
-    """Record a change of the hosts of services, whose rows must exist."""
     query = select(_COLUMNS.host)
     change_counters.bump_hosts(
         connection, sql.select_scalars_in_batches(connection, query, _COLUMNS.id, sorted(ids))
@@ -267,10 +263,7 @@ def _bump_hosts(connection: Connection, ids: Collection[int]) -> None:
 
 
 def bump_enabled_nodes(connection: Connection) -> None:
-    """Record that the set of enabled nodes may have changed.
-
-    Call this function in the transaction that makes the change.
-    """
+    """Record a change of the set of enabled nodes in its transaction."""
     change_counters.bump(connection, ENABLED_NODES)
 
 

@@ -166,10 +166,7 @@ class Associations:
     def map_providers(
         self, connection: Connection, names: Iterable[str]
     ) -> dict[str, frozenset[str]]:
-        """Map trait names or aggregate uuids to the uuids of their providers.
-
-        Names without providers are left out.
-        """
+        """Map trait names or aggregate uuids that have providers to their uuids."""
         rows = sql.select_in_batches(connection, self._by_uuid, self._name, set(names))
         return {name: frozenset(uuids) for name, uuids in group_rows(rows).items()}
 
@@ -221,10 +218,7 @@ map_by_provider_id = ASSOCIATIONS.map_by_provider_id
 
 
 def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[str, ...]]:
-    """Return generation and aggregate uuids of a provider.
-
-    Raises :class:`NotFound` if the provider does not exist.
-    """
+    """Return a provider's generation and aggregates, or raise NotFound."""
     _, generation, rows = _DETAILS.read(connection, uuid)
     return generation, tuple(aggregate for (aggregate,) in rows)
 

@@ -86,10 +86,7 @@ _DETAILS = DetailsQuery(
 def list_requested_amounts(
     connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
 ) -> list[RequestedAmount]:
-    """List the requested amounts of claims, with provider and class ids.
-
-    Raises :class:`Invalid` for an unknown resource class.
-    """
+    """List the amounts of claims, or raise Invalid for an unknown class."""
     requested = [
         (claim.consumer, uuid, name, amount)
         for claim in claims
@@ -182,10 +179,7 @@ def list_by_consumers(connection: Connection, uuids: Collection[str]) -> tuple[A
 def get_by_provider_uuid(
     connection: Connection, uuid: str
 ) -> tuple[int, tuple[ProviderAllocation, ...]]:
-    """Return generation and allocations of a provider.
-
-    Raises :class:`NotFound` if the provider does not exist.
-    """
+    """Return a provider's generation and allocations, or raise NotFound."""
     _, generation, rows = _DETAILS.read(connection, uuid)
     return generation, tuple(
         ProviderAllocation(consumer, consumer_generation, name, used, changed)
@@ -305,12 +299,10 @@ class _Prepared:
 
     @property
     def released_provider_ids(self) -> set[int]:
-        """Return the providers of consumers that give up all allocations."""
         return {row.inventory_ids[0] for row in self.current if row.consumer not in self.owners}
 
     @property
     def own_amounts(self) -> dict[InventoryIds, int]:
-        """Sum the consumers' current allocations in each inventory."""
         sums: dict[InventoryIds, int] = defaultdict(int)
         for row in self.current:
             sums[row.inventory_ids] += row.used
@@ -350,7 +342,6 @@ def _prepare(
 def _lock(
     connection: Connection, prepared: _Prepared, amounts: Collection[RequestedAmount]
 ) -> set[int]:
-    """Lock the requested and released providers, and return their ids."""
     requested = {entry.inventory_ids[0]: entry.provider_uuid for entry in amounts}
     locked = set(providers.lock(connection, requested.keys() | prepared.released_provider_ids))
     check_names(sorted(requested.values()), {requested[i] for i in locked & requested.keys()})
@@ -411,7 +402,6 @@ def _rewrite(
     current: Collection[consumers.CurrentAllocation],
     amounts: Iterable[tuple[RequestedAmount, datetime]],
 ) -> None:
-    """Replace the current allocations by amounts with their times."""
     for batch in split_batches(sorted({row.consumer for row in current})):
         connection.execute(_DELETE, {"consumers": batch})
     rows = [

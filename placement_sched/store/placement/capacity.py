@@ -216,10 +216,7 @@ def _check_amounts(
 def check_inventories(
     connection: Connection, amounts: Collection[RequestedAmount]
 ) -> dict[InventoryIds, UsedInventory]:
-    """Return the requested inventories with their usage.
-
-    Raises :class:`CapacityExceeded` if a provider has no inventory of a requested class.
-    """
+    """Return the requested inventories, or raise :class:`CapacityExceeded`."""
     used_inventories = read(connection, {entry.inventory_ids for entry in amounts})
     for entry in amounts:
         if entry.inventory_ids not in used_inventories:
@@ -241,10 +238,7 @@ def _build_exceeded_error(entry: RequestedAmount, violation: str) -> CapacityExc
 def read(
     connection: Connection, places: Iterable[InventoryIds]
 ) -> dict[InventoryIds, UsedInventory]:
-    """Read inventories with their usage.
-
-    The result may contain other inventories of the same providers.
-    """
+    """Read inventories with usage, and others of the same providers."""
     inventory_ids = set(places)
     class_ids = sorted({class_id for _, class_id in inventory_ids})
     provider_ids = sorted({provider_id for provider_id, _ in inventory_ids})

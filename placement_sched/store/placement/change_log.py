@@ -115,10 +115,7 @@ class Changes:
         return not (self.providers or self.names or self.needs_full_reload)
 
     def merge(self, late: "Changes") -> "Changes":
-        """Return these changes combined with later changes.
-
-        The result is at the position of ``late``.
-        """
+        """Combine these changes with later changes, at the position of ``late``."""
         return replace(
             late,
             providers=self.providers | late.providers,
@@ -145,10 +142,7 @@ class ChangeLog(Protocol):
 
 
 def begin(connection: Connection) -> LogPosition:
-    """Return the position to read later changes from.
-
-    Call this function before the providers are loaded. Raises database errors.
-    """
+    """Return the position for later changes, before providers are loaded."""
     now = monotonic()
     start = _find_last_id_before(connection, LATE_OVERLAP)
     # After a transaction that wrote very many providers, its newest rows are enough.
@@ -203,7 +197,6 @@ def _build_changes(position: LogPosition, providers: Iterable[int]) -> Changes:
 
 
 def _advance(position: LogPosition, rows: Mapping[str, int]) -> LogPosition:
-    """Add ``rows``, and advance past rows read :data:`OVERLAP` s ago."""
     now, last = monotonic(), max(rows.values())
     steps, points, after = list(position.steps), list(position.points), position.after
     if steps[-1][1] != last:

@@ -196,7 +196,6 @@ def _insert(
     owners_by_uuid: Mapping[str, Owner],
     times: Mapping[str, datetime | None],
 ) -> dict[str, Record]:
-    """Insert missing consumers with these times, and return the new rows."""
     rows = [
         {"uuid": uuid, **owner._asdict(), "generation": _FIRST_GENERATION, **times}
         for uuid, owner in owners_by_uuid.items()
@@ -280,7 +279,6 @@ def lock_current_allocations(
 def _map_ids_ignoring_case(
     connection: Connection, names_by_kind: Mapping[str, Sequence[str]]
 ) -> Ids:
-    """Map names to the ids of rows that the database treats as equal."""
     queries = [
         select(literal(kind), literal(name), COLUMNS[kind].table.c.id).where(COLUMNS[kind] == name)
         for kind, names in names_by_kind.items()

@@ -51,10 +51,7 @@ ExistingInventories = Mapping[tuple[int, str], ExistingInventory]
 
 
 def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[Inventory, ...]]:
-    """Return generation and inventories of a provider.
-
-    Raises :class:`NotFound` if the provider does not exist.
-    """
+    """Return a provider's generation and inventories, or raise NotFound."""
     _, generation, rows = _DETAILS.read(connection, uuid)
     return generation, tuple(Inventory(**dict(zip(_FIELDS, row, strict=True))) for row in rows)
 
@@ -165,10 +162,6 @@ def set_ratios(
 
 
 def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: datetime) -> None:
-    """Insert or update pairs of a provider id and an inventory.
-
-    Raises :class:`Invalid` if a class does not exist.
-    """
     if not pairs:
         return
     names = {inventory.resource_class for _, inventory in pairs}
@@ -193,7 +186,6 @@ def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: da
 def _remove(
     connection: Connection, existing: ExistingInventories, keys: Collection[tuple[int, str]]
 ) -> frozenset[int]:
-    """Delete existing inventories, and return the ids of their providers."""
     if not keys:
         return frozenset()
     # The class ids were read before: until microversion 1.7 classes can be renamed concurrently.
@@ -244,10 +236,7 @@ def _check_unused(connection: Connection, names: Mapping[tuple[int, int], str]) 
 
 
 def find(connection: Connection, provider_ids: Iterable[int]) -> ExistingInventories:
-    """Return the inventories of providers, without timestamps.
-
-    Their ratios have the precision of the database.
-    """
+    """Map inventories without times, and with stored precision of ratios."""
     return {
         (row.resource_provider_id, row.name): ExistingInventory(
             row.resource_class_id, _make_comparable(connection, _build_inventory(row))
@@ -258,10 +247,7 @@ def find(connection: Connection, provider_ids: Iterable[int]) -> ExistingInvento
 
 
 def _make_comparable(connection: Connection, inventory: Inventory) -> Inventory:
-    """Remove the times of an inventory, for comparison with stored values.
-
-    The ratio is rounded to the precision of the database.
-    """
+    """Return an inventory without times, with stored precision of the ratio."""
     ratio = inventory.allocation_ratio
     if connection.dialect.name in {"mysql", "mariadb"}:
         # Placement's column is a FLOAT, which is read back with six digits.

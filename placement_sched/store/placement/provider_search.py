@@ -58,10 +58,7 @@ class ProviderQuery:
 
 
 def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]:
-    """Return the matching providers, sorted by id.
-
-    Raises :class:`Invalid` for an unknown trait or resource class.
-    """
+    """Return matching providers by id, or raise Invalid for unknown names."""
     traits_and_aggregates = chain(
         _with_traits(connection, query.traits), _with_aggregates(connection, query.aggregates)
     )

@@ -82,10 +82,7 @@ def read_providers(connection: Connection, ids: Collection[int]) -> ProviderRows
 
 
 def read_all_providers(connection: Connection) -> Iterator[ProviderRows]:
-    """Yield the rows of all providers, some thousands at a time, sorted by id.
-
-    Each batch is read at a different moment.
-    """
+    """Yield all providers by id, some thousands at a time and moment."""
     key = tables.resource_providers.c.id
     ids = connection.scalars(sa.select(key).order_by(key)).all()
     statement = _build_statement(connection.dialect.name, whole=True)
@@ -170,7 +167,6 @@ def _read_into(
 
 @cache
 def _build_statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
-    """Build the statement for a range (``whole``) or a list of provider ids."""
     providers, inventories = tables.resource_providers.c, tables.inventories.c
     allocations = tables.allocations.c
     traits, aggregates = tables.resource_provider_traits.c, tables.resource_provider_aggregates.c
@@ -244,7 +240,6 @@ def _cast_to_text(dialect: str, value: ColumnElement[Any]) -> ColumnElement[str]
 
 
 def _cast_exactly(dialect: str, ratio: ColumnElement[float]) -> ColumnElement[Any]:
-    """Convert a ratio to text with the precision that clients read."""
     if dialect == "sqlite":  # CAST to text keeps only 15 digits
         return sa.func.printf(sa.literal_column("'%!.17g'"), ratio)
     return _cast_to_text(dialect, ratio)

@@ -113,10 +113,7 @@ def rename(connection: Connection, old: ResourceClass, name: str, now: datetime)
 
 
 def remove(connection: Connection, resource_class: ResourceClass) -> None:
-    """Delete a resource class.
-
-    Raises :class:`InUse` if an inventory has the class, and :class:`NotFound` if it was deleted.
-    """
+    """Delete a class, or raise :class:`InUse`, or NotFound if it is gone."""
     change_counters.prevent_remote_access(connection, [SUBJECT])
     query = select(_COLUMNS.id).where(_COLUMNS.id == resource_class.id)
     if connection.scalar(query.with_for_update()) is None:

@@ -164,10 +164,7 @@ class DetailsQuery:
         self._query = UuidQuery.from_query(query)
 
     def read(self, connection: Connection, uuid: str) -> tuple[int, int, list[Sequence[Any]]]:
-        """Return id, generation and details of a provider.
-
-        Raises :class:`NotFound` if the provider does not exist.
-        """
+        """Return id, generation and details of a provider, or raise NotFound."""
         rows = self._query.find_rows(connection, uuid)
         stored = get_stored_uuid(uuid, {row[0] for row in rows})
         own_rows = [row for row in rows if row[0] == stored]
@@ -271,10 +268,7 @@ def lock(
 
 
 def lock_by_uuid(connection: Connection, uuid: str, generation: int | None = None) -> Provider:
-    """Lock and return a provider.
-
-    Raises :class:`NotFound`, and :class:`ConcurrentUpdate` if its generation is not ``generation``.
-    """
+    """Lock and return a provider, or raise NotFound or ConcurrentUpdate."""
     provider = _select_by_spelling(uuid, _LOCKED_BY_UUID.find_rows(connection, uuid))
     if generation is not None:
         check_generation(uuid, provider.generation, generation)
@@ -320,10 +314,7 @@ def bump_generation_from(
 def create_many(
     connection: Connection, rows: Sequence[NewProvider], now: datetime
 ) -> Mapping[str, int]:
-    """Create providers, and map their uuids to ids.
-
-    Raises :class:`Duplicate` if a uuid or name is already used.
-    """
+    """Create providers and map uuids to ids, or raise :class:`Duplicate`."""
     values = [
         {
             "uuid": row.uuid,
@@ -392,10 +383,7 @@ def list_by_names(connection: Connection, names: Iterable[str]) -> tuple[Provide
 
 
 def rename_many(connection: Connection, names: Mapping[int, str], now: datetime) -> None:
-    """Rename providers, given by id.
-
-    Raises :class:`Duplicate` if a name is already used.
-    """
+    """Rename providers by id, or raise :class:`Duplicate` for a used name."""
     rows = [{"b_id": key, "name": names[key], "updated_at": now} for key in sorted(names)]
     statement = update(resource_providers).where(_COLUMNS.id == bindparam("b_id"))
     try:
@@ -437,7 +425,6 @@ def create(
 
 
 def _is_same(uuid: str | None, other: str | None) -> bool:
-    """Return whether two uuids are equal in any spelling, or both are None."""
     if uuid is None or other is None:
         return uuid is other
     return canonicalize_uuid(uuid) == canonicalize_uuid(other)
@@ -453,11 +440,7 @@ def _get_parent(connection: Connection, uuid: str | None, subject: str) -> Provi
 
 
 def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> None:
-    """Lock providers and their roots.
-
-    Raises :class:`ConcurrentUpdate` if any provider was moved, deleted or created again before the
-    lock.
-    """
+    """Lock providers and roots, or raise ConcurrentUpdate after a change."""
     # The locked rows may stay unchanged, so other Galera nodes notice only this exclusion.
     change_counters.prevent_remote_access(
         connection, {f"trees/{provider.root_id % _TREE_LOCKS}" for provider in expected}
@@ -503,10 +486,7 @@ def move(
 
 
 def remove(connection: Connection, uuid: str) -> None:
-    """Delete a provider with inventories, traits and aggregate memberships.
-
-    Raises :class:`NotFound`, and :class:`InUse` if it has children or allocations.
-    """
+    """Delete a provider with its rows, or raise NotFound or :class:`InUse`."""
     try:
         provider = lock_by_uuid(connection, uuid)
     except NotFound as error:
@@ -552,7 +532,6 @@ def remove_whole(connection: Connection, uuids: Collection[str]) -> None:
 
 
 def _with_descendants(connection: Connection, tops: Collection[Provider]) -> dict[int, str]:
-    """Map the ids of providers and all their descendants to uuids."""
     query = select(_COLUMNS.id, _COLUMNS.uuid, _COLUMNS.parent_provider_id)
     roots = {provider.root_id for provider in tops}
     rows = sql.select_in_batches(connection, query, _COLUMNS.root_provider_id, roots)

@@ -124,10 +124,7 @@ def ensure(connection: Connection, name: str, now: datetime) -> bool:
 
 
 def remove(connection: Connection, trait: Trait) -> None:
-    """Delete a trait.
-
-    Raises :class:`InUse` if a provider has it, and :class:`NotFound` if it was deleted.
-    """
+    """Delete a trait, or raise :class:`InUse`, or NotFound if it is gone."""
     in_use = InUse(f"The trait {trait.name} is in use by a resource provider.")
     users = select(_ON_PROVIDERS.trait_id).where(_ON_PROVIDERS.trait_id == trait.id).limit(1)
     if connection.scalar(users) is not None:

@@ -46,10 +46,7 @@ class TypeUsage:
 
 
 def get_by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, dict[str, int]]:
-    """Return a provider's generation, and a mapping of classes to usages.
-
-    Every class with an inventory has a usage, which may be 0. Raises :class:`NotFound`.
-    """
+    """Return a provider's generation and usages by class, or raise NotFound."""
     _, generation, rows = _DETAILS.read(connection, uuid)
     return generation, {name: int(amount) for name, amount in rows}
 
@@ -112,7 +109,6 @@ def _build_amounts_statement(*, by_user: bool) -> FrequentStatement:
 
 @cache
 def _build_type_statement(*, by_user: bool, by_type: bool, untyped: bool) -> sa.CompoundSelect[Any]:
-    """Build the statement for sums by type and class, and counts by type."""
     columns = (
         # Counted by id: sorting by uuid would take long.
         consumers.c.id.label("consumer"),
