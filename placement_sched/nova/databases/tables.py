@@ -14,173 +14,119 @@ from sqlalchemy import Boolean, Column, DateTime, Float, Integer, MetaData, Stri
 API = MetaData()
 CELL = MetaData()
 
+#: The type of the columns in each argument of :func:`_define_table`.
+_TYPES: dict[str, Any] = {
+    "integers": Integer,
+    "uuids": String(36),
+    "texts": String(255),
+    "long_texts": Text,
+    "booleans": Boolean,
+    "floats": Float,
+    "times": DateTime,
+}
 
-def _with_times(name: str, metadata: MetaData, *columns: Column[Any]) -> Table:
-    """Define a table that begins with two time columns and ``id``."""
+
+def _define_table(name: str, metadata: MetaData, **columns: str) -> Table:
+    """Define a table with columns by type, after two time columns and ``id``."""
     return Table(
         name,
         metadata,
         Column("created_at", DateTime),
         Column("updated_at", DateTime),
         Column("id", Integer, primary_key=True),
-        *columns,
+        *(
+            Column(column, _TYPES[kind])
+            for kind, names in columns.items()
+            for column in names.split()
+        ),
     )
 
 
-def _make_text_columns(*names: str) -> tuple[Column[str], ...]:
-    return tuple(Column(name, String(255)) for name in names)
-
-
-def _make_long_text_columns(*names: str) -> tuple[Column[str], ...]:
-    return tuple(Column(name, Text) for name in names)
-
-
-def _make_integer_columns(*names: str) -> tuple[Column[int], ...]:
-    return tuple(Column(name, Integer) for name in names)
-
-
-cell_mappings = _with_times(
+cell_mappings = _define_table(
     "cell_mappings",
     API,
-    Column("uuid", String(36)),
-    *_make_text_columns("name"),
-    *_make_long_text_columns("database_connection"),
-    Column("disabled", Boolean),
+    uuids="uuid",
+    texts="name",
+    long_texts="database_connection",
+    booleans="disabled",
 )
-
-host_mappings = _with_times(
-    "host_mappings", API, *_make_integer_columns("cell_id"), *_make_text_columns("host")
-)
-
-instance_mappings = _with_times(
+host_mappings = _define_table("host_mappings", API, integers="cell_id", texts="host")
+instance_mappings = _define_table(
     "instance_mappings",
     API,
-    Column("instance_uuid", String(36)),
-    *_make_integer_columns("cell_id"),
-    Column("queued_for_delete", Boolean),
+    uuids="instance_uuid",
+    integers="cell_id",
+    booleans="queued_for_delete",
+)
+request_specs = _define_table("request_specs", API, uuids="instance_uuid", long_texts="spec")
+aggregates = _define_table("aggregates", API, uuids="uuid", texts="name")
+aggregate_hosts = _define_table("aggregate_hosts", API, texts="host", integers="aggregate_id")
+aggregate_metadata = _define_table(
+    "aggregate_metadata", API, texts="key value", integers="aggregate_id"
+)
+instance_groups = _define_table(
+    "instance_groups", API, uuids="uuid", texts="name project_id user_id"
+)
+instance_group_policy = _define_table(
+    "instance_group_policy", API, texts="policy", integers="group_id", long_texts="rules"
+)
+instance_group_member = _define_table(
+    "instance_group_member", API, texts="instance_uuid", integers="group_id"
 )
 
-request_specs = _with_times(
-    "request_specs", API, Column("instance_uuid", String(36)), *_make_long_text_columns("spec")
-)
-
-aggregates = _with_times("aggregates", API, Column("uuid", String(36)), *_make_text_columns("name"))
-aggregate_hosts = _with_times(
-    "aggregate_hosts", API, *_make_text_columns("host"), *_make_integer_columns("aggregate_id")
-)
-aggregate_metadata = _with_times(
-    "aggregate_metadata",
-    API,
-    *_make_text_columns("key", "value"),
-    *_make_integer_columns("aggregate_id"),
-)
-
-instance_groups = _with_times(
-    "instance_groups",
-    API,
-    Column("uuid", String(36)),
-    *_make_text_columns("name", "project_id", "user_id"),
-)
-instance_group_policy = _with_times(
-    "instance_group_policy",
-    API,
-    *_make_text_columns("policy"),
-    *_make_integer_columns("group_id"),
-    *_make_long_text_columns("rules"),
-)
-instance_group_member = _with_times(
-    "instance_group_member",
-    API,
-    *_make_text_columns("instance_uuid"),
-    *_make_integer_columns("group_id"),
-)
-
-services = _with_times(
+services = _define_table(
     "services",
     CELL,
-    *_make_integer_columns("deleted"),
-    Column("uuid", String(36)),
-    *_make_text_columns("host", "binary", "topic", "disabled_reason"),
-    *_make_integer_columns("report_count", "version"),
-    Column("disabled", Boolean),
-    Column("forced_down", Boolean),
-    Column("last_seen_up", DateTime),
+    integers="deleted report_count version",
+    uuids="uuid",
+    texts="host binary topic disabled_reason",
+    booleans="disabled forced_down",
+    times="last_seen_up",
 )
-
-compute_nodes = _with_times(
+compute_nodes = _define_table(
     "compute_nodes",
     CELL,
-    *_make_integer_columns("deleted"),
-    Column("uuid", String(36)),
-    *_make_text_columns("host", "hypervisor_hostname", "hypervisor_type", "host_ip"),
-    *_make_integer_columns(
-        "hypervisor_version", "vcpus", "vcpus_used", "memory_mb", "memory_mb_used"
-    ),
-    *_make_integer_columns(
-        "local_gb", "local_gb_used", "free_ram_mb", "free_disk_gb", "disk_available_least"
-    ),
-    *_make_long_text_columns("cpu_info", "supported_instances", "metrics", "pci_stats", "stats"),
-    *_make_long_text_columns("numa_topology"),
-    Column("cpu_allocation_ratio", Float),
-    Column("ram_allocation_ratio", Float),
-    Column("disk_allocation_ratio", Float),
+    integers="deleted hypervisor_version vcpus vcpus_used memory_mb memory_mb_used local_gb "
+    "local_gb_used free_ram_mb free_disk_gb disk_available_least",
+    uuids="uuid",
+    texts="host hypervisor_hostname hypervisor_type host_ip",
+    long_texts="cpu_info supported_instances metrics pci_stats stats numa_topology",
+    floats="cpu_allocation_ratio ram_allocation_ratio disk_allocation_ratio",
 )
-
-instances = _with_times(
+instances = _define_table(
     "instances",
     CELL,
-    *_make_integer_columns("deleted"),
-    Column("uuid", String(36)),
-    *_make_text_columns(
-        "host", "node", "project_id", "user_id", "display_name", "vm_state", "task_state"
-    ),
-    *_make_text_columns("image_ref"),
-    *_make_integer_columns("instance_type_id", "vcpus", "memory_mb", "root_gb", "ephemeral_gb"),
-    Column("hidden", Boolean),
-    Column("launched_at", DateTime),
+    integers="deleted instance_type_id vcpus memory_mb root_gb ephemeral_gb",
+    uuids="uuid",
+    texts="host node project_id user_id display_name vm_state task_state image_ref",
+    booleans="hidden",
+    times="launched_at",
 )
 instance_metadata, instance_system_metadata = (
-    _with_times(
-        name,
-        CELL,
-        *_make_integer_columns("deleted"),
-        Column("instance_uuid", String(36)),
-        *_make_text_columns("key", "value"),
-    )
+    _define_table(name, CELL, integers="deleted", uuids="instance_uuid", texts="key value")
     for name in ("instance_metadata", "instance_system_metadata")
 )
-instance_extra = _with_times(
-    "instance_extra", CELL, Column("instance_uuid", String(36)), *_make_long_text_columns("flavor")
-)
-block_device_mapping = _with_times(
+instance_extra = _define_table("instance_extra", CELL, uuids="instance_uuid", long_texts="flavor")
+block_device_mapping = _define_table(
     "block_device_mapping",
     CELL,
-    *_make_integer_columns("deleted", "boot_index"),
-    Column("instance_uuid", String(36)),
-    *_make_text_columns("destination_type"),
+    integers="deleted boot_index",
+    uuids="instance_uuid",
+    texts="destination_type",
 )
-migrations = _with_times(
-    "migrations",
-    CELL,
-    *_make_integer_columns("deleted"),
-    *_make_text_columns("instance_uuid", "dest_compute", "dest_node", "status"),
+migrations = _define_table(
+    "migrations", CELL, integers="deleted", texts="instance_uuid dest_compute dest_node status"
 )
-instance_actions = _with_times(
-    "instance_actions",
-    CELL,
-    *_make_integer_columns("deleted"),
-    *_make_text_columns("instance_uuid", "request_id"),
+instance_actions = _define_table(
+    "instance_actions", CELL, integers="deleted", texts="instance_uuid request_id"
 )
-instance_actions_events = _with_times(
+instance_actions_events = _define_table(
     "instance_actions_events",
     CELL,
-    *_make_integer_columns("deleted", "action_id"),
-    *_make_text_columns("event", "result", "host"),
-    *_make_long_text_columns("traceback"),
+    integers="deleted action_id",
+    texts="event result host",
+    long_texts="traceback",
 )
-instance_faults = _with_times(
-    "instance_faults",
-    CELL,
-    *_make_integer_columns("deleted"),
-    *_make_text_columns("instance_uuid", "message"),
+instance_faults = _define_table(
+    "instance_faults", CELL, integers="deleted", texts="instance_uuid message"
 )
