@@ -12,6 +12,7 @@ from threading import Event, Thread
 
 import pytest
 
+from placement_sched.model.compute_node import Service
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, services
 from placement_sched.store.compute.compute_nodes import NodeNames
@@ -112,10 +113,9 @@ def make_service_disabling_write(host, reason=None):
 
 
 def make_service_write(*hosts):
-    row = {"binary": "nova-compute", "disabled": 0, "disabled_reason": None, "forced_down": 0}
-    row |= {"last_seen_up": NOW, "version": None}
     rows = [
-        {**row, "uuid": node_uuid(70 + index), "host": host} for index, host in enumerate(hosts)
+        Service(0, node_uuid(70 + index), host, "nova-compute", last_seen_up=NOW)
+        for index, host in enumerate(hosts)
     ]
     return lambda connection: services.put(connection, rows, HALF_MINUTE_LATER)
 

@@ -36,17 +36,17 @@ from placement_sched.store.compute.flavors import compute_digest
 from placement_sched.store.compute.instances import serialize_metadata
 
 _AGGREGATES = aggregates.c
-_AGGREGATE_TABLES = (aggregates, aggregate_hosts, aggregate_metadata)
+#: The tables of host aggregates, and of server groups with their policies and rules.
+AGGREGATE_TABLES = (aggregates, aggregate_hosts, aggregate_metadata)
+GROUP_TABLES = (instance_groups, instance_group_policy)
 
 #: For each of several tables: number of rows, highest id and latest ``updated_at``. It changes
 #: whenever a row of the tables is added, deleted or updated.
 TablesFingerprint = tuple[Any, ...]
 
 
-def read_fingerprint(
-    connection: Connection, tables: Collection[Table] = _AGGREGATE_TABLES
-) -> TablesFingerprint:
-    """Return the fingerprint of tables, by default of the aggregate tables."""
+def read_fingerprint(connection: Connection, tables: Collection[Table]) -> TablesFingerprint:
+    """Return the fingerprint of tables."""
     queries = (
         select(literal(index), func.count(), func.max(table.c.id), func.max(table.c.updated_at))
         for index, table in enumerate(tables)
@@ -90,11 +90,6 @@ _GROUPS = instance_groups.c
 _MEMBERS = instance_group_member.c
 _POLICIES = instance_group_policy.c
 _DIGITS = re.compile("[0-9]{1,9}")
-
-
-def read_groups_fingerprint(connection: Connection) -> TablesFingerprint:
-    """Return the fingerprint of server groups, their policies and rules."""
-    return read_fingerprint(connection, (instance_groups, instance_group_policy))
 
 
 def map_server_groups(connection: Connection) -> Mapping[str, ServerGroup | DocumentError]:

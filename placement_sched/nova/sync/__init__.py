@@ -2,7 +2,7 @@
 """Sync of records with nova's databases, and the report of a sync."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -113,14 +113,15 @@ class SyncTotals:
         differing: Mapping[K, R],
         deleted: Iterable[K],
         names: Iterable[str],
-        title: Callable[[R], str],
+        title: str,
     ) -> None:
-        """Note new, changed and deleted records, with names from ``title``."""
+        """Note new, changed and deleted records, named by the field ``title``."""
         for key, row in differing.items():
             fields = diff_fields(recorded.get(key), row, names)
-            self.add_difference(noun, title(row), fields, new=key not in recorded)
+            name = getattr(row, title) or str(key)
+            self.add_difference(noun, name, fields, new=key not in recorded)
         for key in deleted:
-            self.add_deleted(noun, title(recorded[key]))
+            self.add_deleted(noun, getattr(recorded[key], title) or str(key))
 
     def _add_change(self, noun: str, kind: Change, name: str, fields: Iterable[str]) -> None:
         self._counts[noun][kind] += 1

@@ -286,16 +286,14 @@ class NovaCells:
         current = {}
         for followed in self.every:
             uuid, mapped = followed.uuid, followed.mapped
-            name = (
-                self.replace_unstorable(mapped.name or "", f"cell {uuid}", "name", totals) or None
-            )
-            current[uuid] = NovaCell(uuid=uuid, name=name, disabled=mapped.disabled)
+            name = self.replace_unstorable(mapped.name or "", f"cell {uuid}", "name", totals)
+            current[uuid] = NovaCell(uuid=uuid, name=name or None, disabled=mapped.disabled)
         with self.database.read() as connection:
             recorded = {cell.uuid: cell for cell in cells.list_cells(connection)}
         totals.add_read_count("cells", len(current))
         changed = find_differing(recorded, current, _FIELDS)
         deleted = recorded.keys() - current.keys()
-        totals.add_all("cells", recorded, changed, deleted, _FIELDS, lambda cell: cell.title)
+        totals.add_all("cells", recorded, changed, deleted, _FIELDS, "title")
         if dry or not (changed or deleted):
             return
 
@@ -318,17 +316,17 @@ class NovaCells:
         """
         for cell in sorted(self.every, key=lambda each: each.away_until is not None):
             retry_at = cell.away_until
-            if retry_at is not None and not (patient and monotonic() >= retry_at):
-                self._report_away(totals, cell)
-                continue
-            try:
-                work(cell)
-            except NovaDatabaseUnavailable as failure:
-                self._mark_away(cell, retry_at, failure)
-                self._report_away(totals, cell)
-            else:
-                if retry_at is not None:
-                    self._mark_back(cell, retry_at)
+            is_read = False
+            if retry_at is None or (patient and monotonic() >= retry_at):
+                try:
+                    work(cell)
+                    is_read = True
+                except NovaDatabaseUnavailable as failure:
+                    self._mark_away(cell, retry_at, failure)
+            if is_read and retry_at is not None:
+                self._mark_back(cell, retry_at)
+            if not is_read and totals is not None:
+                totals.away[cell.title] = None
 
     @contextmanager
     def read_only(self) -> Iterator[None]:
@@ -338,10 +336,6 @@ class NovaCells:
             yield
         finally:
             self._is_read_only = False
-
-    def _report_away(self, totals: SyncTotals | None, cell: FollowedCell) -> None:
-        if totals is not None:
-            totals.away[cell.title] = None
 
     def retry_reopened_cells(self) -> None:
         """Let the next sync read cells that another process has reached again."""

@@ -17,7 +17,7 @@ from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.services import ServiceSync
 from placement_sched.operations.reports import build_defaults
 from placement_sched.schemas.formats import DocumentError
-from placement_sched.schemas.node_report import Defaults, read_report
+from placement_sched.schemas.node_report import read_report
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.compute.compute_nodes import RecordedNode
 
@@ -207,16 +207,16 @@ class NodeSync:
             digest = living[row.uuid] = hash((context, readers.drop_times(row)))
             if row.uuid in old and self._synced.get(row.uuid) == (digest, old[row.uuid].version):
                 continue
+            # The host's last heartbeat is the time of the report.
+            heartbeat = self._services.get_last_seen(row.host or "") or row.updated_at
+            now = (heartbeat or row.created_at or base.now).replace(microsecond=0)
             try:
-                node = read_report(
-                    readers.build_report(row, cell.uuid), self._build_defaults(row, base)
-                )
+                report = readers.build_report(row, cell.uuid)
+                nodes.append(read_report(report, replace(base, now=now)).node)
             except DocumentError as error:
                 reason = error.build_invalid().detail
                 totals.unread |= {row.uuid, row.hypervisor_hostname, row.host}
                 totals.add_issue(place, f"its record is not updated: {reason}")
-            else:
-                nodes.append(node.node)
         return living, nodes
 
     def _find_owning_cell(
@@ -231,17 +231,16 @@ class NodeSync:
         if recorded is None or recorded.cell_uuid is None or recorded.cell_uuid == cell.uuid:
             return None
         mapped = self._cells.mapped_hosts.get(recorded.host, recorded.cell_uuid)
-        if mapped != recorded.cell_uuid or self._is_only_up(host, recorded.host):
+        if mapped != recorded.cell_uuid:
+            return None
+        now, down_time = self._cells.clock(), self._cells.settings.DEFAULT.service_down_time
+        with self._database.read() as connection:
+            by_host = services.map_by_host(connection, {host, recorded.host})
+        up = {name for name, service in by_host.items() if service.is_up(now, down_time)}
+        if host in up and recorded.host not in up:
             return None
         titles = {peer.uuid: peer.title for peer in self._cells.every}
         return titles.get(recorded.cell_uuid)
-
-    def _is_only_up(self, host: str, other: str) -> bool:
-        now, down_time = self._cells.clock(), self._cells.settings.DEFAULT.service_down_time
-        with self._database.read() as connection:
-            by_host = services.map_by_host(connection, {host, other})
-        states = [name in by_host and by_host[name].is_up(now, down_time) for name in (host, other)]
-        return states == [True, False]
 
     def _drop_name_conflicts(
         self, cell: FollowedCell, nodes: Sequence[ComputeNode], totals: SyncTotals
@@ -265,11 +264,6 @@ class NodeSync:
             totals.unread |= {node.uuid, node.hypervisor_hostname, node.host}
             totals.add_issue(place, "another cell has a node of this host and name")
         return accepted
-
-    def _build_defaults(self, row: readers.NodeRow, base: Defaults) -> Defaults:
-        """Return the defaults for a row, with the host's last heartbeat as time."""
-        heartbeat = self._services.get_last_seen(row.host or "") or row.updated_at or row.created_at
-        return replace(base, now=(heartbeat or base.now).replace(microsecond=0))
 
     def _write(
         self,

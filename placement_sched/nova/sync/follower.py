@@ -33,6 +33,10 @@ MAX_LOGGED = 1000
 RETRY_INTERVAL = 1.0
 
 
+def _ignore_progress(_done: int, _total: int | None) -> None:
+    pass
+
+
 class Follower:
     """The sync of this service's records with nova's databases.
 
@@ -66,23 +70,23 @@ class Follower:
         #: Number of issues in the last full sync: objects that are not recorded as nova has them.
         self.left_out = 0
 
-    def sync_all(self, progress: Progress | None = None) -> SyncReport:
+    def sync_all(self, progress: Progress = _ignore_progress) -> SyncReport:
         """Read all of nova's databases, and record the differences.
 
         The records of a cell whose database does not answer are kept, and the report lists the cell
         in ``away``. Raises :class:`Unavailable` if nova's API database, or the database of this
         service, does not answer.
         """
-        return self._reconcile_all(progress or _ignore_progress, dry=False)
+        return self._reconcile_all(progress, dry=False)
 
-    def compare(self, progress: Progress | None = None) -> SyncReport:
+    def compare(self, progress: Progress = _ignore_progress) -> SyncReport:
         """Compare the records with nova's databases, without writing.
 
         Reads the same data as :meth:`sync_all`, and raises the same errors. The report lists each
         difference.
         """
         with self._cells.read_only():
-            return self._reconcile_all(progress or _ignore_progress, dry=True)
+            return self._reconcile_all(progress, dry=True)
 
     def _reconcile_all(self, progress: Progress, *, dry: bool) -> SyncReport:
         begun = monotonic()
@@ -94,30 +98,31 @@ class Follower:
                 self._cells.run_for_each_cell(self._services.record_row_counts, totals=totals)
             self._services.reconcile(totals, dry=dry)
             instances = self._instances.count()
-            counter = _ProgressCounter(progress, instances + totals.read["services"])
+            total, done = instances + totals.read["services"], 0
+
+            def count(number: int) -> None:
+                nonlocal done
+                done += number
+                progress(done, max(total, done))
+
             self._nodes.delete_other_cells(totals, dry=dry)
             self._cells.run_for_each_cell(
-                lambda cell: self._nodes.reconcile_all(cell, totals, counter, dry=dry),
-                totals=totals,
+                lambda cell: self._nodes.reconcile_all(cell, totals, count, dry=dry), totals=totals
             )
             self._aggregates.follow(totals, is_full=True, dry=dry)
             self._groups.follow(totals, is_full=True, dry=dry)
-            self._instances.reconcile_all(totals, instances, counter, dry=dry)
-            self._check_mappings(totals)
+            self._instances.reconcile_all(totals, instances, count, dry=dry)
+            with self.database.read() as connection:
+                hosts = {host for host, _ in compute_nodes.map_names_by_uuid(connection).values()}
+            for host in sorted(hosts - self._cells.mapped_hosts.keys()):
+                reason = "it is mapped to no cell: run nova-manage cell_v2 discover_hosts"
+                totals.add_issue(f"host {host}", reason)
             if not dry:
                 self._cells.record_read()
                 self.left_out = len(totals.issues)
                 with suppress(NovaDatabaseUnavailable):
                     self._losses.accept()
         return totals.build_report(monotonic() - begun)
-
-    def _check_mappings(self, totals: SyncTotals) -> None:
-        with self.database.read() as connection:
-            names = compute_nodes.map_names_by_uuid(connection)
-        recorded_hosts = {host for host, _ in names.values()}
-        for host in sorted(recorded_hosts - self._cells.mapped_hosts.keys()):
-            reason = "it is mapped to no cell: run nova-manage cell_v2 discover_hosts"
-            totals.add_issue(f"host {host}", reason)
 
     def sync_changes(self) -> SyncReport:
         """Record the changes since the last sync: errors as :meth:`sync_all`."""
@@ -304,7 +309,13 @@ def repeat_steps(steps: Iterable[Callable[[], object]], stopping: Event, message
     last_failure = ""
     for step in steps:
         while not stopping.is_set():
-            failure = _run_step(step)
+            failure = ""
+            try:
+                step()
+            except NovaDatabaseUnavailable as away:
+                failure = f"nova's databases cannot be read: {format_one_line(away)}"
+            except Error as error:
+                failure = format_error(error)
             if not failure:
                 break
             if failure != last_failure:  # logged outside the handler
@@ -312,28 +323,3 @@ def repeat_steps(steps: Iterable[Callable[[], object]], stopping: Event, message
             last_failure = failure
             stopping.wait(RETRY_INTERVAL)
     return not stopping.is_set()
-
-
-def _run_step(step: Callable[[], object]) -> str:
-    try:
-        step()
-    except NovaDatabaseUnavailable as away:
-        return f"nova's databases cannot be read: {format_one_line(away)}"
-    except Error as failure:
-        return format_error(failure)
-    return ""
-
-
-class _ProgressCounter:
-    """The progress of a sync, in services, nodes and instances together."""
-
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
-
-    def __call__(self, number: int) -> None:
-        self._done += number
-        self._progress(self._done, max(self._total, self._done))
-
-
-def _ignore_progress(_done: int, _total: int | None) -> None:
-    """Show no progress."""

@@ -4,7 +4,6 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 
 from placement_sched.db.collations import Characters
 from placement_sched.db.transaction import Connection
@@ -17,14 +16,11 @@ from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.store.compute import compute_nodes, host_aggregates, server_groups, services
 
-_SERVICE_NOUN = "services"
 #: Seconds before a host would count as down. From then on, its heartbeat is read from nova.
 _DOWN_MARGIN = 10
 #: The fields that are compared, without the heartbeat.
 _SERVICE_FIELDS = ("uuid", "disabled", "disabled_reason", "forced_down", "version")
-_GROUP_NOUN = "server groups"
 _GROUP_FIELDS = ("name", "policy", "rules", "project_id", "user_id")
-_AGGREGATE_NOUN = "host aggregates"
 _AGGREGATE_FIELDS = ("uuid", "name", "hosts", "metadata")
 #: Maximum length of a name with placeholders, without the id that makes it unique.
 _MAX_SHOWN_NAME = 240
@@ -77,14 +73,6 @@ class ServiceScan:
                 self.heartbeats[host] = last_seen
         return row_counts
 
-    def find_differing_hosts(self) -> frozenset[str]:
-        """Return the hosts whose disabled or forced-down state differs in nova."""
-        recorded = {
-            host: row for host, row in self.recorded.items() if row.disabled or row.forced_down
-        }
-        opened = recorded.keys() - self.closed.keys()
-        return frozenset(opened).union(find_differing(recorded, self.closed, _SERVICE_FIELDS))
-
 
 class ServiceSync:
     """Synchronizer of compute services, with a single instance per process."""
@@ -113,9 +101,13 @@ class ServiceSync:
 
     def follow(self, scan: ServiceScan, totals: SyncTotals) -> None:
         """Record the result of a scan of all cells."""
+        recorded = {
+            host: row for host, row in scan.recorded.items() if row.disabled or row.forced_down
+        }
+        changed = find_differing(recorded, scan.closed, _SERVICE_FIELDS).keys()
         if scan.has_other_hosts:
             self.reconcile(totals)
-        elif hosts := scan.find_differing_hosts():
+        elif hosts := changed | (recorded.keys() - scan.closed.keys()):
             self.reconcile(totals, hosts)
         self.record_heartbeats(scan.heartbeats)
 
@@ -129,21 +121,18 @@ class ServiceSync:
         """
         for _ in range(_MAX_ATTEMPTS):
             with self._database.read() as connection:
-                recorded = _read_recorded_services(connection, hosts)
+                if hosts is None:
+                    rows = services.search(connection, binary=COMPUTE_BINARY)
+                    recorded = {service.host: service for service in rows}
+                else:
+                    recorded = services.map_by_host(connection, hosts)
             current = self._read(totals, hosts)
             deleted = self._select_hosts_of_available_cells(recorded.keys() - current.keys())
             differing = find_differing(recorded, current, _SERVICE_FIELDS)
             if dry or self._write(recorded, differing, deleted):
                 break
-        totals.add_read_count(_SERVICE_NOUN, len(current))
-        totals.add_all(
-            _SERVICE_NOUN,
-            recorded,
-            differing,
-            deleted,
-            _SERVICE_FIELDS,
-            lambda service: service.host,
-        )
+        totals.add_read_count("services", len(current))
+        totals.add_all("services", recorded, differing, deleted, _SERVICE_FIELDS, "host")
         if not dry:
             self._versions |= {host: service.version for host, service in current.items()}
             self._record_all_heartbeats(recorded, current)
@@ -155,9 +144,11 @@ class ServiceSync:
             with cell.database.read() as connection:
                 rows = readers.list_services(connection, hosts)
             for service in rows:
-                reason = self._cells.find_ignore_reason(cell, service.host) or _find_issue(
-                    service, accepted
-                )
+                reason = self._cells.find_ignore_reason(cell, service.host)
+                if not reason and not service.uuid:
+                    reason = "it has no uuid: run nova-manage db online_data_migrations"
+                elif not reason and service.host in accepted:
+                    reason = "another cell has a host of this name, which is recorded instead"
                 if reason:
                     totals.add_issue(f"nova-compute of host {service.host} ({cell.title})", reason)
                 else:
@@ -196,8 +187,7 @@ class ServiceSync:
             ids = [locked[host].id for host in deleted if host in same]
             if ids:
                 services.remove(connection, ids)
-            rows = [_build_row(differing[host]) for host in differing if host in same]
-            services.put(connection, rows, now)
+            services.put(connection, [differing[host] for host in differing if host in same], now)
             return len(same) == len(hosts)
 
         return self._database.write(write)
@@ -280,30 +270,6 @@ def _make_storable(service: Service, characters: Characters) -> Service:
     return service._replace(disabled_reason=characters.replace_unstorable(reason))
 
 
-def _find_issue(service: Service, accepted: Mapping[str, Service]) -> str | None:
-    """Return why a service cannot be recorded, or None."""
-    if not service.uuid:
-        return "it has no uuid: run nova-manage db online_data_migrations"
-    if service.host in accepted:
-        return "another cell has a host of this name, which is recorded instead"
-    return None
-
-
-def _read_recorded_services(
-    connection: Connection, hosts: Collection[str] | None
-) -> dict[str, Service]:
-    if hosts is not None:
-        return services.map_by_host(connection, hosts)
-    rows = services.search(connection, binary=COMPUTE_BINARY)
-    return {service.host: service for service in rows}
-
-
-def _build_row(service: Service) -> Mapping[str, object]:
-    columns = service._asdict()
-    del columns["id"], columns["updated_at"]
-    return columns | {"disabled": int(service.disabled), "forced_down": int(service.forced_down)}
-
-
 class GroupSync:
     """Synchronizer of server groups, but not of their members."""
 
@@ -322,7 +288,7 @@ class GroupSync:
         a group since the last call. Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
-            fingerprint = readers.read_groups_fingerprint(connection)
+            fingerprint = readers.read_fingerprint(connection, readers.GROUP_TABLES)
             newest = readers.find_newest_member(connection)
             previous = newest if self._newest_member is None else self._newest_member
             joined = readers.list_members_since(connection, previous) if newest > previous else ()
@@ -340,12 +306,8 @@ class GroupSync:
         storable = self._select_storable(groups, totals)
         differing = find_differing(recorded, storable, _GROUP_FIELDS)
         deleted = recorded.keys() - groups.keys()
-
-        def get_title(group: ServerGroup) -> str:
-            return group.name or group.uuid or ""
-
-        totals.add_read_count(_GROUP_NOUN, len(groups))
-        totals.add_all(_GROUP_NOUN, recorded, differing, deleted, _GROUP_FIELDS, get_title)
+        totals.add_read_count("server groups", len(groups))
+        totals.add_all("server groups", recorded, differing, deleted, _GROUP_FIELDS, "name")
         if dry or not (differing or deleted):
             return
         now = self._cells.clock()
@@ -394,7 +356,7 @@ class AggregateSync:
         With ``dry``, differences are only reported. Raises :class:`NovaDatabaseUnavailable`.
         """
         with self._cells.read_api() as connection:
-            fingerprint = readers.read_fingerprint(connection)
+            fingerprint = readers.read_fingerprint(connection, readers.AGGREGATE_TABLES)
         if is_full or fingerprint != self._fingerprint:
             self.reconcile(totals, dry=dry)
         if not dry:
@@ -413,24 +375,20 @@ class AggregateSync:
                 recorded = _read_recorded_aggregates(connection, ids)
             with self._cells.read_api() as connection:
                 rows = readers.list_host_aggregates(connection, ids)
-            aggregates = {row.id: row for row in map(partial(self._make_storable, totals), rows)}
-            unstorable = {
-                key for key, row in aggregates.items() if self._is_unstorable(row, totals)
-            }
-            aggregates = {key: row for key, row in aggregates.items() if key not in unstorable}
+            aggregates = {}
+            for row in rows:
+                aggregate = self._make_storable(totals, row)
+                texts = {f"metadata {key!r}": f"{key}{row.metadata[key]}" for key in row.metadata}
+                place = f"aggregate {aggregate.name} ({aggregate.uuid})"
+                if not self._cells.is_left_out(place, texts, totals):
+                    aggregates[row.id] = aggregate
             differing = find_differing(recorded, aggregates, _AGGREGATE_FIELDS)
-            deleted = recorded.keys() - aggregates.keys() - unstorable
+            # The old record of an aggregate that is left out stays.
+            deleted = recorded.keys() - {row.id for row in rows}
             if dry or not (differing or deleted) or self._write(recorded, differing, deleted):
                 break
-        totals.add_read_count(_AGGREGATE_NOUN, len(aggregates))
-        totals.add_all(
-            _AGGREGATE_NOUN,
-            recorded,
-            differing,
-            deleted,
-            _AGGREGATE_FIELDS,
-            lambda aggregate: aggregate.name,
-        )
+        totals.add_read_count("host aggregates", len(aggregates))
+        totals.add_all("host aggregates", recorded, differing, deleted, _AGGREGATE_FIELDS, "name")
 
     def _make_storable(self, totals: SyncTotals, aggregate: HostAggregate) -> HostAggregate:
         place = f"aggregate {aggregate.uuid}"
@@ -443,13 +401,6 @@ class AggregateSync:
             if not self._cells.is_left_out(place, {"host": host}, totals)
         )
         return replace(aggregate, name=name, hosts=hosts)
-
-    def _is_unstorable(self, aggregate: HostAggregate, totals: SyncTotals) -> bool:
-        """Return whether metadata cannot be stored, so that the old record stays."""
-        texts = {f"metadata {key!r}": f"{key}{value}" for key, value in aggregate.metadata.items()}
-        return self._cells.is_left_out(
-            f"aggregate {aggregate.name} ({aggregate.uuid})", texts, totals
-        )
 
     def _write(
         self,

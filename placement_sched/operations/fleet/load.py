@@ -137,15 +137,13 @@ def _write_nodes(connection: Connection, merge_state: MergeState) -> None:
     reported = [NodeReport(node=node, inventories=False) for node in differing]
     reports.record_reports(connection, reported, now)
     hosts = {node.host for node in differing}
-    rows = [
-        # The id and the time of the change are set by the store.
-        {key: value for key, value in service._asdict().items() if key not in {"id", "updated_at"}}
-        | {"disabled": int(service.disabled), "forced_down": int(service.forced_down)}
+    changed_services = [
+        service
         for key, service in after.services.items()
         # A report has created the service or set its heartbeat, which may differ from the file.
         if former.services.get(key) != service or service.host in hosts
     ]
-    services.put(connection, rows, now)
+    services.put(connection, changed_services, now)
     old, new = former.find_disabled_hosts(), after.find_disabled_hosts()
     for disabled, changed in ((True, new - old), (False, old - new)):
         uuids = [uuid for uuid, node in after.nodes.items() if node.host in changed]

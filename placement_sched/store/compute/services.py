@@ -197,44 +197,38 @@ def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down
     _bump_hosts(connection, ids)
 
 
-def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: datetime) -> None:
-    """Create or replace services, by host and binary.
+def put(connection: Connection, new: Collection[Service], now: datetime) -> None:
+    """Create or replace services, by host and binary, whatever their ``id``.
 
-    A row has all fields of :class:`Service` except ``id`` and ``updated_at``. A row without
-    ``created_at`` is created now. Raises :class:`Duplicate` if a uuid belongs to another service.
+    A service without ``created_at`` is created now. Raises :class:`Duplicate` if a uuid belongs to
+    another service.
     """
-    if not rows:
+    if not new:
         return
-    stamped = [
-        {**row, "created_at": row.get("created_at") or now, "updated_at": now} for row in rows
+    rows = [
+        {
+            **{name: getattr(service, name) for name in ("host", "binary", *_CHANGING)},
+            **{name: int(getattr(service, name)) for name in ("disabled", "forced_down")},
+            "created_at": service.created_at or now,
+            "updated_at": now,
+        }
+        for service in new
     ]
     with sql.translate_rejection(Duplicate("the uuid belongs to another service")):
-        sql.insert_or_update(
-            connection, services, stamped, key=("host", "binary"), changing=_CHANGING
-        )
-    _check_owners(connection, rows)
-    change_counters.bump_hosts(connection, (row["host"] for row in rows))
-    bump_enabled_nodes(connection)
-
-
-def _check_owners(connection: Connection, rows: Collection[Mapping[str, Any]]) -> None:
-    """Raise :class:`Duplicate` if a row has overwritten another service.
-
-    MariaDB overwrites a service with the same uuid, because it updates the row of any unique key
-    that conflicts.
-    """
+        sql.insert_or_update(connection, services, rows, key=("host", "binary"), changing=_CHANGING)
+    # MariaDB overwrites the row of any unique key that conflicts, also of another service's uuid.
     query = select(_COLUMNS.uuid, _COLUMNS.host, _COLUMNS.binary)
-    rows_with_uuid = sql.select_in_batches(
-        connection, query, _COLUMNS.uuid, [row["uuid"] for row in rows]
-    )
-    owners = {uuid: (host, binary) for uuid, host, binary in rows_with_uuid}
-    for row in rows:
-        host, binary = owner = owners.get(row["uuid"], (row["host"], row["binary"]))
-        if owner != (row["host"], row["binary"]):
+    stored = sql.select_in_batches(connection, query, _COLUMNS.uuid, [each.uuid for each in new])
+    owners = {uuid: (host, binary) for uuid, host, binary in stored}
+    for service in new:
+        host, binary = owners.get(service.uuid, (service.host, service.binary))
+        if (host, binary) != (service.host, service.binary):
             raise Duplicate(
-                f"{row['binary']} of {row['host']}: uuid {row['uuid']} already belongs to "
+                f"{service.binary} of {service.host}: uuid {service.uuid} already belongs to "
                 f"{binary} of {host}"
             )
+    change_counters.bump_hosts(connection, (service.host for service in new))
+    bump_enabled_nodes(connection)
 
 
 def remove(connection: Connection, ids: Collection[int]) -> None:

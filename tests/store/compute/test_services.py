@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from placement_sched.errors import Duplicate
+from placement_sched.model.compute_node import Service
 from placement_sched.store.compute import services
 from tests.support.clouds import uuid_of
 from tests.support.reports import NOW
@@ -88,16 +89,7 @@ def test_heartbeat_statement_count_is_independent_of_hosts(database):
 
 def test_service_with_a_duplicate_uuid_is_not_overwritten(database):
     rows = [
-        {
-            "uuid": uuid_of("one"),
-            "host": host,
-            "binary": "nova-compute",
-            "disabled": 1,
-            "disabled_reason": host,
-            "forced_down": 0,
-            "last_seen_up": NOW,
-            "version": None,
-        }
+        Service(0, uuid_of("one"), host, "nova-compute", True, host, last_seen_up=NOW)
         for host in ("cn1", "cn2")
     ]
     database.write(lambda connection: services.put(connection, rows[:1], NOW))
