@@ -42,11 +42,7 @@ _JOINED = text(
 
 
 def find_own_collation(connection: Connection) -> str | None:
-    """Return the collation for new tables of this service, or None.
-
-    It is the collation of existing tables of this service, else of OpenStack placement's tables.
-    Returns None without such tables, and on databases other than MariaDB and MySQL.
-    """
+    """Return the collation of existing tables for new tables, or None."""
     if connection.dialect.name not in {"mysql", "mariadb"}:
         return None
     collation: str | None = connection.scalar(_COLLATION)
@@ -54,11 +50,7 @@ def find_own_collation(connection: Connection) -> str | None:
 
 
 def check_collations(connection: Connection) -> None:
-    """Reject tables of placement that MariaDB and MySQL cannot join.
-
-    A database that was moved or restored table by table may have them. Raises :class:`Unavailable`
-    with the statement that converts a table.
-    """
+    """Raise Unavailable for tables that MariaDB and MySQL cannot join."""
     if connection.dialect.name not in {"mysql", "mariadb"}:
         return
     collations = {str(row[0]): (str(row[1]), str(row[2])) for row in connection.execute(_JOINED)}

@@ -7,7 +7,7 @@ Statements can be counted, logged and annotated with the line that sent them.
 import logging
 import select
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from math import inf
@@ -149,24 +149,18 @@ def count_statements(engines: Iterable[Engine]) -> None:
 
 
 def append_sender_comments(engine: Engine) -> None:
-    """Append a comment with the sending function and line to each statement."""
+    """Append a comment with the function and line outside ``db`` that sends."""
 
+    @event.listens_for(engine, "before_cursor_execute", retval=True)
     def sign(
         _connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any
     ) -> tuple[str, Any]:
-        return f"{statement} /* {_find_sender()} */", parameters
-
-    event.listen(engine, "before_cursor_execute", sign, retval=True)
-
-
-def _find_sender() -> str:
-    """Return the line of code, outside of ``db``, that sends the statement."""
-    for frame, line in walk_stack(None):
-        code = frame.f_code
-        if code.co_filename.startswith(_PACKAGE) and not code.co_filename.startswith(_HERE):
-            path = code.co_filename.removeprefix(_PACKAGE).lstrip("/")
-            return f"{path}:{line} {code.co_qualname}"
-    return "placement_sched"
+        for frame, line in walk_stack(None):
+            code = frame.f_code
+            if code.co_filename.startswith(_PACKAGE) and not code.co_filename.startswith(_HERE):
+                path = code.co_filename.removeprefix(_PACKAGE).lstrip("/")
+                return f"{statement} /* {path}:{line} {code.co_qualname} */", parameters
+        return f"{statement} /* placement_sched */", parameters
 
 
 def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
@@ -453,7 +447,10 @@ def _check_parameters(url: URL, option: str) -> None:
             raise ConfigurationError(f"{option}: there is no file {file} ({name})")
     try:
         options = dict(url.get_dialect()().create_connect_args(url)[1])
-        _check_ports(options)
+        # PostgreSQL accepts several ports.
+        for port in filter(None, str(options.get("port") or "").split(",")):
+            if not 0 < int(port) <= _LAST_PORT:
+                raise ValueError(f"port {port} is not between 1 and {_LAST_PORT}")  # noqa: TRY301
         if (kind := url.get_backend_name()) == "sqlite":
             sqlite3.connect(":memory:", **options).close()
         else:
@@ -464,10 +461,3 @@ def _check_parameters(url: URL, option: str) -> None:
         raise ConfigurationError(
             f"{option}: the driver does not accept the parameters: {format_one_line(failure)}"
         ) from None
-
-
-def _check_ports(options: Mapping[str, Any]) -> None:
-    # PostgreSQL accepts several ports.
-    for port in filter(None, str(options.get("port") or "").split(",")):
-        if not 0 < int(port) <= _LAST_PORT:
-            raise ValueError(f"port {port} is not between 1 and {_LAST_PORT}")

@@ -106,31 +106,23 @@ class EpochTracker:
 
     def read_again(self, kind: str, driver: Any, info: dict[Any, Any]) -> None:
         """Read the epoch again, as a pooler may have changed the server."""
-        read = _read_postgresql_epoch if kind == "postgresql" else _read_mariadb_epoch
         with driver.cursor() as cursor:
-            epoch = info[EPOCH_KEY] = read(cursor)
+            if kind == "postgresql":
+                cursor.execute(_POSTGRESQL_QUERY)
+                *values, process_id = cursor.fetchone()
+                # A pooler reports a process id of its own for each client.
+                driver.has_own_session = process_id == driver.info.backend_pid
+                driver.prepare_threshold = _NEVER if driver.has_own_session else None
+            else:
+                for query in (*_CLUSTER_QUERIES, _MARIADB_QUERY):
+                    cursor.execute(query)
+                    values = cursor.fetchone()
+                    if values and values[1]:
+                        break
+        epoch = info[EPOCH_KEY] = tuple(values)
         previous, self.current = self.current, epoch
         if previous not in {None, epoch}:
             LOG.warning(
                 "the database was restarted, or another server has taken over: the caches of this "
                 "process are reloaded"
             )
-
-
-def _read_postgresql_epoch(cursor: Any) -> ServerEpoch:
-    cursor.execute(_POSTGRESQL_QUERY)
-    *epoch, process_id = cursor.fetchone()
-    driver = cursor.connection
-    # A pooler reports a process id of its own for each client.
-    driver.has_own_session = process_id == driver.info.backend_pid
-    driver.prepare_threshold = _NEVER if driver.has_own_session else None
-    return tuple(epoch)
-
-
-def _read_mariadb_epoch(cursor: Any) -> ServerEpoch:
-    for query in _CLUSTER_QUERIES:
-        cursor.execute(query)
-        if (row := cursor.fetchone()) and row[1]:
-            return tuple(row)
-    cursor.execute(_MARIADB_QUERY)
-    return tuple(cursor.fetchone())

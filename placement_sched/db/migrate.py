@@ -269,11 +269,7 @@ def get_newest_revision() -> str:
 
 
 def check_revision(revision: str | None) -> None:
-    """Reject a schema revision that this release does not have.
-
-    Raises :class:`NewerSchema` for a revision of a newer release, and :class:`Unavailable` for a
-    revision of a development version before the first release.
-    """
+    """Raise NewerSchema or Unavailable for a revision of another release."""
     ids = {
         item.revision
         for item in ScriptDirectory.from_config(_build_configuration()).walk_revisions()
@@ -339,10 +335,7 @@ class PlacementSchema:
 
     @property
     def has_unknown_revision(self) -> bool:
-        """Return whether the recorded revision is not OpenStack placement's.
-
-        Other services, such as nova, and later releases of placement have such a revision.
-        """
+        """Return whether a revision is not placement's, but nova's, for example."""
         return bool(self.revisions) and not {*self.revisions} <= {*REVISIONS, *TOO_OLD}
 
     @property
@@ -379,10 +372,7 @@ def inspect_schema(connection: Connection) -> PlacementSchema:
 
 
 def is_recorded(connection: Connection) -> bool:
-    """Return whether the database records a revision of OpenStack placement.
-
-    A database of OpenStack placement keeps this record after its adoption by this service.
-    """
+    """Return whether placement's revision is recorded, even after adoption."""
     return inspect(connection).has_table(OPENSTACK_SCHEMA_VERSION_TABLE) and bool(
         _list_revisions(connection)
     )

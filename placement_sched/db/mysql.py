@@ -15,11 +15,7 @@ from placement_sched.db.engine import KEEPALIVE_OPTIONS
 def connect(
     arguments: Sequence[Any], options: dict[str, Any], within: float | None, *, marks: bool = False
 ) -> "MariaDBConnection":
-    """Open a connection with keepalive and a limit on silence.
-
-    The connection is closed if the database sends nothing for ``within`` seconds. With ``marks``, a
-    query of several statements may replace COMMIT.
-    """
+    """Open a connection with keepalive and a limit on silence, in seconds."""
     if marks:
         options["client_flag"] = options.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
     options.setdefault("write_timeout", within)

@@ -13,10 +13,7 @@ from psycopg.pq import TransactionStatus
 def connect(
     arguments: Sequence[Any], options: dict[str, Any], within: float | None, **_: bool
 ) -> "PostgreSQLConnection":
-    """Open a connection with a limit on silence.
-
-    The connection is closed if the database sends nothing for ``within`` seconds.
-    """
+    """Open a connection with a limit on silence, in seconds."""
     connection = PostgreSQLConnection.connect(*arguments, **options)
     connection.limit_silence(within)
     return connection
@@ -40,10 +37,7 @@ class PostgreSQLConnection(psycopg.Connection[Any]):
         return self.info.transaction_status == TransactionStatus.IDLE
 
     def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
-        """Wait for the database like psycopg, but with the limit on silence.
-
-        psycopg wakes up every 0.1 s, and then the limit is checked.
-        """
+        """Wait like psycopg, which wakes up every 0.1 s, with the limit."""
         return super().wait(self._limit_waits(gen), *arguments, **options)
 
     def _limit_waits(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:

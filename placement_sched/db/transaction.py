@@ -164,11 +164,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection for reading.
-
-        Raises :class:`Unavailable` if the database does not answer, and :class:`TooComplex` if a
-        statement is too large.
-        """
+        """Open a connection for reading, or raise Unavailable or TooComplex."""
         with translate_errors(), connect(self.reader) as connection:
             yield connection
 
@@ -311,11 +307,6 @@ class Database:
         return result
 
     def _close_read_only_connections(self) -> None:
-        """Close connections to a server that has become read-only.
-
-        Write connections are closed each time, read connections at most once in :data:`PAUSE`
-        seconds.
-        """
         self._has_stale_readers = True
         self.writer.dispose()
         # A standby may be read for hours: its connections are not closed for each request.

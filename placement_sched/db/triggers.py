@@ -92,11 +92,7 @@ def has_triggers(connection: Connection) -> bool:
 
 
 def remove_triggers(connection: Connection) -> None:
-    """Remove the triggers, and write a row to the change log.
-
-    The row makes the readers of the change log load all providers again. If the database user lacks
-    the privilege, the triggers remain, and a warning is logged.
-    """
+    """Remove triggers if allowed, and make readers load all providers."""
     missing = find_missing_triggers(connection)
     existing = [trigger for trigger in _build_triggers(connection) if trigger.name not in missing]
 
@@ -115,10 +111,7 @@ def remove_triggers(connection: Connection) -> None:
 
 
 def list_removal_statements(connection: Connection) -> list[str]:
-    """Return the statements that remove all triggers and their functions.
-
-    Triggers that the user may not see are included: without their tables, every write would fail.
-    """
+    """List SQL that removes triggers, even invisible, and functions."""
     if connection.dialect.name == "postgresql":
         columns = sorted(set(_PROVIDERS.values()))
         names = [*(f"sched_log_by_{column}" for column in columns), "sched_log_names"]
@@ -151,11 +144,7 @@ def _drop(connection: Connection, trigger: _Trigger) -> None:
 
 
 def make_triggers(connection: Connection) -> None:
-    """Create the missing triggers.
-
-    If the database user lacks the privilege, the new triggers are removed, since an incomplete log
-    is useless, and a warning is logged. Other errors are raised.
-    """
+    """Create missing triggers, or none if a privilege is missing."""
     if not (missing := find_missing_triggers(connection)):
         return
     rejection = _run_if_allowed(connection, partial(_create, connection, missing))

@@ -45,13 +45,15 @@ class NovaBus:
 
 
 def read_transport(files: Sequence[str], url: str | None = None) -> NovaBus:
-    """Read the message bus from ``url``, or from ``transport_url`` in files.
-
-    Raises :class:`ConfigurationError` if no URL is set, or if the URL is not for RabbitMQ.
-    """
+    """Read the message bus, or raise ConfigurationError unless on RabbitMQ."""
     library = import_oslo_messaging()
     set_exchange()
-    conf = _load_options(files)
+    conf = Conf()
+    with catch_warnings(action="ignore"):  # eventlet warns about its use
+        groups = import_module("oslo_messaging.opts").list_opts()
+    for group, members in groups:
+        conf.register_opts(members, group=group)
+    read_files(conf, files)
     transport_url = url or conf.transport_url
     if not transport_url or transport_url == "rabbit://":
         raise ConfigurationError(
@@ -76,16 +78,6 @@ def read_transport(files: Sequence[str], url: str | None = None) -> NovaBus:
         is_auto_deleted=options.amqp_auto_delete,
         heartbeat=options.heartbeat_timeout_threshold,
     )
-
-
-def _load_options(files: Sequence[str]) -> Any:
-    """Load only the options of oslo.messaging into an oslo.config object."""
-    conf = Conf()
-    with catch_warnings(action="ignore"):  # eventlet warns about its use
-        options = import_module("oslo_messaging.opts").list_opts()
-    for group, members in options:
-        conf.register_opts(members, group=group)
-    return read_files(conf, files)
 
 
 def _build_broker(host: Any, parsed: Any, options: cfg.ConfigOpts.GroupAttr) -> Broker:

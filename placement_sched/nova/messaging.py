@@ -199,10 +199,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
         self._count = count
 
     def dispatch(self, incoming: Any) -> Any:
-        """Call the method that a message names, and return its result.
-
-        For every failure, raises oslo.messaging's ``ExpectedException``, which has the reply.
-        """
+        """Call a method, or raise ExpectedException, which has the reply."""
         failure: Exception | None = None
         result, is_expected = None, False
         method, outcome, began = UNKNOWN, "answered", time.perf_counter()
@@ -285,7 +282,8 @@ class Server(RPCServer):  # type: ignore[misc] # the library has no types
                 super()._process_incoming([answered])
             except Exception as failure:  # noqa: BLE001 - no message may be lost
                 failed = format_one_line(failure)
-                answered.fail()
+                with suppress(Exception):  # else the message is delivered again
+                    answered.reply(failure=sys.exc_info())
             if failed:  # logged outside the handler, or the line would repeat the exception
                 LOG.error("a message of nova's cannot be handled: %s", failed)
             if answered.is_settled:
@@ -327,18 +325,10 @@ class _DeferredMessage:
         if not self.is_settled:  # logged outside the handler, or the line repeats the exception
             LOG.warning("a reply cannot be sent: %s", reason)
 
-    def fail(self) -> None:
-        """Answer with the current exception, else have the message redelivered."""
-        with suppress(Exception):
-            self.reply(failure=sys.exc_info())
-
 
 class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library has no types
     def __call__(self, message: Any) -> None:
-        """Queue a message, or acknowledge it if it was answered already.
-
-        RabbitMQ delivers a message again if the connection breaks after the reply.
-        """
+        """Queue a message, or acknowledge it if it was answered already."""
         count_before = len(self.incoming)
         super().__call__(message)
         if len(self.incoming) == count_before:
@@ -357,10 +347,7 @@ def get_request_ids(context: Context) -> RequestIds:
 
 
 def build_log_fields(context: Context, method: str, outcome: str, seconds: float) -> dict[str, Any]:
-    """Build the log fields of a call: ids, outcome and duration.
-
-    ``outcome`` is the label ``outcome`` of the metric ``placement_sched_rpc_calls_total``.
-    """
+    """Build log fields: ids, outcome as in the metrics, and duration."""
     ids = get_request_ids(context)
     return {
         "request_id": ids.request_id,

@@ -25,7 +25,7 @@ from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
 
 from placement_sched.errors import ConfigurationError, Error, format_one_line
-from placement_sched.nova.message_bus import Broker, NovaBus
+from placement_sched.nova.message_bus import NovaBus
 from placement_sched.nova.rpc import TOPIC
 from placement_sched.operations.periodic import PeriodicTask
 
@@ -75,7 +75,10 @@ class Monitor:
         self._thread: Thread | None = None
         self._path = Path(listen) if listen.startswith("/") else None
         #: The listening address: the path of a unix socket, or address and port.
-        self.listens = listen if self._path else _format_address(*self._server.server_address[:2])
+        self.listens = listen
+        if self._path is None:
+            host, port = map(str, self._server.server_address[:2])
+            self.listens = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def start(self) -> None:
         """Start to answer HTTP requests, in separate threads."""
@@ -107,10 +110,6 @@ class Monitor:
 
 def _build_status(status: HTTPStatus, text: str) -> tuple[HTTPStatus, str, bytes]:
     return status, _JSON, json.dumps({"status": text}, separators=(",", ":")).encode()
-
-
-def _format_address(host: Any, port: Any) -> str:
-    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
 
 
 def _create_server(listen: str, monitor: Monitor) -> ThreadingHTTPServer:
@@ -196,24 +195,20 @@ def find_queue_length(bus: NovaBus) -> int | None:
     """Return the length of the scheduler queue, or None if no broker answers."""
     reason = ""
     for broker in bus.brokers:
+        connection = Connection(
+            **broker.arguments,
+            transport="pyamqp",
+            connect_timeout=_BROKER_TIMEOUT,
+            transport_options={"read_timeout": _BROKER_TIMEOUT, "write_timeout": _BROKER_TIMEOUT},
+        )
         try:
-            return _read_queue_length(broker)
+            with connection, connection.channel() as channel:
+                # Passive: this creates nothing and changes nothing.
+                return int(channel.queue_declare(TOPIC, passive=True).message_count)
         except _AWAY as failure:
             reason = format_one_line(failure)
     LOG.debug("the number of waiting requests cannot be read: %s", reason)
     return None
-
-
-def _read_queue_length(broker: Broker) -> int:
-    connection = Connection(
-        **broker.arguments,
-        transport="pyamqp",
-        connect_timeout=_BROKER_TIMEOUT,
-        transport_options={"read_timeout": _BROKER_TIMEOUT, "write_timeout": _BROKER_TIMEOUT},
-    )
-    with connection, connection.channel() as channel:
-        # Passive: this creates nothing and changes nothing.
-        return int(channel.queue_declare(TOPIC, passive=True).message_count)
 
 
 class WaitingRequests(PeriodicTask):

@@ -107,10 +107,7 @@ class ObjectType:
         return None if primitive is None else self.read(primitive, path)
 
     def read(self, primitive: Any, path: str) -> Json:
-        """Read the supported fields that are set in a primitive.
-
-        Raises :class:`UnreadableObject`. Its message begins with ``path``, the path of the object.
-        """
+        """Read the supported fields, or raise UnreadableObject with the path."""
         data = self._get_data(primitive, path)
         result = {
             name: reader(data[name], f"{path}.{name}")

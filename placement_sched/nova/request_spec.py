@@ -135,12 +135,6 @@ _COMPUTE_NODE = ObjectType("ComputeNode", dict.fromkeys(("host", "hypervisor_hos
 _SECURITY_GROUP = ObjectType("SecurityGroup", dict.fromkeys(("uuid", "name"), text))
 
 
-def _read_cell_uuid(primitive: Any, path: str) -> str | None:
-    """Read only the uuid of a CellMapping, not the cell's passwords."""
-    cell = _CELL(primitive, path)
-    return None if cell is None else cell["uuid"]
-
-
 def _read_numa_cell(primitive: Any, path: str) -> Json:
     """Read a cell, whose ``cpuset`` had the pinned CPUs before version 1.5."""
     cell = _NUMA_CELL.read(primitive, path)
@@ -191,7 +185,8 @@ _DESTINATION = ObjectType(
     "Destination",
     {
         **dict.fromkeys(("host", "node"), text),
-        "cell": _read_cell_uuid,
+        # Only the uuid of a CellMapping, not the cell's passwords.
+        "cell": lambda primitive, path: (_CELL(primitive, path) or {}).get("uuid"),
         "aggregates": make_list_reader(text),
         "forbidden_aggregates": make_set_reader(text),
         "allow_cross_cell_move": boolean,

@@ -229,19 +229,23 @@ def build_primitives(selections: Iterable[Sequence[Selection]]) -> list[list[Jso
 
 def build_dictionaries(selections: Iterable[Sequence[Selection]]) -> list[Json]:
     """Return a list of dictionaries with the chosen host of each instance."""
-    return [_build_dictionary(best) for best, *_ in selections]
+    return [
+        {
+            "host": best.service_host,
+            "nodename": best.nodename,
+            "limits": _merge_set_values({}, **_build_limits(best)),
+        }
+        for best, *_ in selections
+    ]
 
 
 def _build_selection(selection: Selection) -> Json:
-    request, limits = selection.allocation_request, selection.limits_as_json()
-    # Limits of third-party filters are left out.
-    amounts = {name: _convert_to_int(limits.get(name)) for name in _AMOUNTS}
-    numa = _build_numa_limits(limits.get("numa_topology"))
+    request = selection.allocation_request
     data = {
         "compute_node_uuid": selection.compute_node_uuid,
         "service_host": selection.service_host,
         "nodename": selection.nodename,
-        "limits": build_primitive("SchedulerLimits", {**amounts, "numa_topology": numa}),
+        "limits": build_primitive("SchedulerLimits", _build_limits(selection)),
         "allocation_request": json.dumps(request and request.as_json()),
         "allocation_request_version": None if request is None else ALLOCATION_REQUEST_VERSION,
         "availability_zone": selection.availability_zone,
@@ -254,30 +258,23 @@ def _merge_set_values(data: Json, **values: Any) -> Json:
     return data | {name: value for name, value in values.items() if value is not None}
 
 
-def _convert_to_int(limit: Any) -> int | None:
-    return int(limit) if isinstance(limit, int | float) and isfinite(limit) else None
-
-
-def _build_numa_limits(limits: Any) -> Json | None:
-    if not isinstance(limits, Mapping):
-        return None
-    network = limits.get("network_metadata")
-    ratios = {name: float(limits[name]) for name in _RATIOS}
-    metadata = None if network is None else build_primitive("NetworkMetadata", dict(network))
-    return build_primitive(
-        "NUMATopologyLimits", _merge_set_values(ratios, network_metadata=metadata)
-    )
-
-
-def _build_dictionary(selection: Selection) -> Json:
+def _build_limits(selection: Selection) -> Json:
     limits = selection.limits_as_json()
-    amounts = {name: _convert_to_int(limits.get(name)) for name in _AMOUNTS}
-    numa = _build_numa_limits(limits.get("numa_topology"))
-    return {
-        "host": selection.service_host,
-        "nodename": selection.nodename,
-        "limits": _merge_set_values({}, **amounts, numa_topology=numa),
-    }
+    # Limits of third-party filters are left out.
+    values: Json = dict.fromkeys((*_AMOUNTS, "numa_topology"))
+    for name in _AMOUNTS:
+        limit = limits.get(name)
+        if isinstance(limit, int | float) and isfinite(limit):
+            values[name] = int(limit)
+    numa = limits.get("numa_topology")
+    if isinstance(numa, Mapping):
+        network = numa.get("network_metadata")
+        metadata = None if network is None else build_primitive("NetworkMetadata", dict(network))
+        ratios = {name: float(numa[name]) for name in _RATIOS}
+        values["numa_topology"] = build_primitive(
+            "NUMATopologyLimits", _merge_set_values(ratios, network_metadata=metadata)
+        )
+    return values
 
 
 def read_aggregate_ids(primitives: Any) -> set[int]:

@@ -36,12 +36,7 @@ from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications import create_notifier
 from placement_sched.nova import messaging
 from placement_sched.nova.databases import check_databases_set
-from placement_sched.nova.databases.service_record import (
-    BINARY,
-    HeartbeatResult,
-    ServiceRecord,
-    find_record,
-)
+from placement_sched.nova.databases.service_record import BINARY, ServiceRecord, find_record
 from placement_sched.nova.messaging import Context, build_log_fields, log_slow_call
 from placement_sched.nova.monitoring import CallMetrics, Monitor
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
@@ -117,19 +112,12 @@ class Heartbeat:
         self._database.write(
             partial(services.record_service_up, host=self._host, binary=BINARY, now=now)
         )
-        if self._record is not None:
-            self._log_conflicts(
-                self._record.beat(now), self._find_own_hosts(now - self._down_after)
-            )
-
-    def _find_own_hosts(self, since: datetime) -> frozenset[str]:
-        """Return the hosts of our own schedulers with a heartbeat after ``since``."""
+        if self._record is None:
+            return
+        beat, since = self._record.beat(now), now - self._down_after
         with self._database.read() as connection:
             rows = services.search(connection, binary=BINARY)
-        return frozenset(row.host for row in rows if (row.last_seen_up or since) > since)
-
-    def _log_conflicts(self, beat: HeartbeatResult, own_hosts: frozenset[str]) -> None:
-        active = beat.others - own_hosts
+        active = beat.others - {row.host for row in rows if (row.last_seen_up or since) > since}
         for host in sorted(active - self._other_hosts):
             LOG.warning(
                 "nova-scheduler on %s is up and answers part of the requests on the same topic: "
@@ -202,7 +190,10 @@ def run(
     SIGINT ends at once: RabbitMQ delivers unanswered requests to another scheduler. Raises
     :class:`SystemExit`.
     """
-    _reduce_logging()
+    if not CONF.debug:  # this service logs these events
+        logging.getLogger("cotyledon").setLevel(logging.WARNING)
+        # amqp warns about data that a connection receives while it is being closed.
+        logging.getLogger("amqp").setLevel(logging.ERROR)
     notifier = Notifier()
     listening = multiprocessing.RawArray(ctypes.c_bool, workers)
     live = LiveSettings(settings, in_use=lambda: list_policies_in_use(live.configured))
@@ -239,14 +230,6 @@ def run(
         manager.run()
     finally:
         LOG.info("stopped")
-
-
-def _reduce_logging() -> None:
-    """Suppress libraries' log lines about events that this service logs."""
-    if not CONF.debug:
-        logging.getLogger("cotyledon").setLevel(logging.WARNING)
-        # amqp warns about data that a connection receives while it is being closed.
-        logging.getLogger("amqp").setLevel(logging.ERROR)
 
 
 class SyncService(cotyledon.Service):
@@ -361,10 +344,7 @@ class Worker(cotyledon.Service):
         self._server: messaging.Server | None = None
 
     def run(self) -> None:
-        """Listen at once, but answer only after nova's databases were read.
-
-        Without a queue, RabbitMQ would drop nova's calls.
-        """
+        """Listen at once, or RabbitMQ drops calls, but answer only when ready."""
         self._server = messaging.start_server(
             self._create_server,
             self._stopping,

@@ -52,10 +52,7 @@ def find_missing_standard_names(connection: Connection) -> StandardNames:
 
 
 def sync_standard_names(database: Database, clock: Clock) -> StandardNames:
-    """Add the missing standard names and return them.
-
-    If nothing is missing, only two statements are executed, so that every start can afford a call.
-    """
+    """Add the missing standard names, if any, and return them."""
     with database.read() as connection:
         missing = find_missing_standard_names(connection)
     if not any(missing):

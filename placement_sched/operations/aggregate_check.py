@@ -148,10 +148,7 @@ class AggregateCheck:
 
 
 def check_aggregates(connection: Connection, settings: Settings) -> AggregateCheck:
-    """Check host aggregates, and the flavors and images that may use them.
-
-    Operators should fix the findings in their order. The number of SQL statements is constant.
-    """
+    """Check host aggregates, and the flavors and images that may use them."""
     hosts = host_aggregates.read_host_map(connection)
     reserved = tuple(aggregate for aggregate in hosts.aggregates if aggregate.reserving_traits)
     query = flavors.FlavorQuery(is_public=None)

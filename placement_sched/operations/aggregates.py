@@ -375,8 +375,14 @@ def remove_host(
     aggregate = host_aggregates.find_by_id(connection, aggregate_id)
     if aggregate is None or host not in aggregate.hosts:
         raise NotFound(f"Cannot remove host {host}: it is not in aggregate {aggregate_id}.")
-    if aggregate.availability_zone is not None:
-        _check_zone_of_removed(connection, aggregate, host)
+    zones = host_aggregates.map_zones(connection, [host]).get(host, {})
+    # If another aggregate has the zone, too, the host stays in it.
+    leaves_zone = aggregate.availability_zone is not None and not zones.keys() - {aggregate_id}
+    if leaves_zone and host_aggregates.find_hosts_with_instances(connection, [host]):
+        raise Conflict(
+            f"Cannot remove host from aggregate {aggregate.id}: {host} has instances and would "
+            f"leave availability zone {aggregate.availability_zone}. Move the instances first."
+        )
     host_aggregates.remove_host(connection, aggregate_id, host)
     providers = host_aggregates.find_provider_ids(connection, [host])
     provider_aggregates.remove_members(connection, aggregate.uuid, providers, now)
@@ -437,17 +443,6 @@ def _check_zone_of_added(
         raise Conflict(
             f"{prefix}: hosts with instances would change to availability zone {zone}: "
             f"{shorten_names(sorted(busy))}. Move the instances first."
-        )
-
-
-def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, host: str) -> None:
-    zones = host_aggregates.map_zones(connection, [host]).get(host, {})
-    if any(number != aggregate.id for number in zones):
-        return  # another aggregate has the same zone, so the host stays in it
-    if host_aggregates.find_hosts_with_instances(connection, [host]):
-        raise Conflict(
-            f"Cannot remove host from aggregate {aggregate.id}: {host} has instances and would "
-            f"leave availability zone {aggregate.availability_zone}. Move the instances first."
         )
 
 

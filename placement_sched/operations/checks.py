@@ -78,11 +78,7 @@ _CHECKED = ("providers", "inventories", "allocations", "consumers", "aggregates"
 
 
 def verify_invariants(database: Database) -> VerificationResult:
-    """Check all invariants in a snapshot and return the violations.
-
-    Raises :class:`~placement_sched.errors.Unavailable` if the database is unavailable, and
-    :class:`Invalid` for an invalid time in an SQLite database.
-    """
+    """Check all invariants in a snapshot, or raise Unavailable or Invalid."""
     violations = list[Violation]()
     with database.open_snapshot() as connection:
         counted = figures.count_rows(connection)
@@ -133,11 +129,7 @@ _MIN_OUTDATED_AGE = 60
 def check_upgrade(
     database: Database, settings: Settings, clock: Clock = utcnow
 ) -> Mapping[str, Result]:
-    """Map the names of all checks to their results.
-
-    A result that is not a success describes the problem and its fix. Raises :class:`Unavailable` if
-    the database is unavailable.
-    """
+    """Map the names of checks to results, or raise :class:`Unavailable`."""
     schema = _check_schema(database)
     results = {"Database Schema": schema, **_check_rows(database, schema)}
     if is_read_from_nova(settings):
@@ -182,9 +174,9 @@ def _check_rows(database: Database, schema: Result) -> Mapping[str, Result]:
     if schema.code is Code.FAILURE:
         return dict.fromkeys(code_by_check, Result(Code.FAILURE, _NOT_CHECKED))
     with database.read() as connection:
-        roots = figures.count_without_root(connection)
-        consumers = figures.count_incomplete_consumers(connection)
+        counted = figures.count_rows(connection)
         missing = find_missing_standard_names(connection)
+    roots, consumers = counted.without_root, counted.incomplete_consumers
     names = [*missing.resource_classes, *missing.traits]
     fix = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'
     details = (

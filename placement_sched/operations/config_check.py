@@ -150,25 +150,25 @@ def check_lines(
     written = sorted(
         chain(*conf.sections.values()), key=lambda line: (line.file_number, line.place.line)
     )
-    written += (  # other programs also use OS_
-        variable for variable in _list_variables(environment) if catalogue.has_group(variable.group)
-    )
-    unlisted = {} if settings is None else _find_unlisted_policies(settings)
-    return list(_check_lines(written, catalogue, unlisted))
-
-
-def _list_variables(environment: Mapping[str, str]) -> Iterator[Assignment]:
     for variable, value in sorted(environment.items()):
         group, separator, name = variable.removeprefix("OS_").partition("__")
-        if variable.startswith("OS_") and separator:
-            group = "DEFAULT" if group == "DEFAULT" else group.lower()
-            yield sources.build_assignment(variable, group, name.lower(), value)
+        group = "DEFAULT" if group == "DEFAULT" else group.lower()
+        # Other programs also use OS_.
+        if variable.startswith("OS_") and separator and catalogue.has_group(group):
+            written.append(sources.build_assignment(variable, group, name.lower(), value))
+    unlisted = {} if settings is None else _find_unlisted_policies(settings)
+    return list(_check_lines(written, catalogue, unlisted))
 
 
 def _check_lines(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    faults = _add_keystone_plugins(written, catalogue)
+    faults: dict[Place, Problem] = {}
+    for line in written:
+        if line.group in KEYSTONE_GROUPS and line.dest == "auth_type":
+            fault = _find_fault(catalogue.add_keystone_plugin, line.group, line.value)
+            if fault is not None:
+                faults[line.place] = Problem(line.place, fault.problem, group=line.group)
     listed = [
         each.value for each in written if (each.group, each.dest) == ("scheduler", "policies")
     ]
@@ -184,18 +184,6 @@ def _check_lines(
         elif line.group not in sections and line.place.line:
             sections.add(line.group)
             yield from _check_unknown_group(line, catalogue, unlisted)
-
-
-def _add_keystone_plugins(
-    written: Sequence[Assignment], catalogue: Catalogue
-) -> dict[Place, Problem]:
-    faults: dict[Place, Problem] = {}
-    for line in written:
-        if line.group in KEYSTONE_GROUPS and line.dest == "auth_type":
-            fault = _find_fault(catalogue.add_keystone_plugin, line.group, line.value)
-            if fault is not None:
-                faults[line.place] = Problem(line.place, fault.problem, group=line.group)
-    return faults
 
 
 def _check_unknown_group(

@@ -129,28 +129,19 @@ class OldRowDeletion(PeriodicTask):
         """Delete old rows, unless another process holds the lease."""
         if not self._lease.is_held():
             return
+        database, before = self._database, self._clock() - self._retention
         try:
-            self._delete_decisions()
+            for purge_rows in self._purges if self._retention else ():
+                database.write(partial(purge_rows, before=before))
+            purge = partial(decisions.purge, before=before, limit=_BATCH)
+            while self._retention and database.write(purge) == _BATCH and self._lease.is_held():
+                pass
         finally:
-            self._delete_changes_and_transaction_ids()
-
-    def _delete_decisions(self) -> None:
-        if not self._retention:
-            return
-        before = self._clock() - self._retention
-        for purge_rows in self._purges:
-            self._database.write(partial(purge_rows, before=before))
-        purge = partial(decisions.purge, before=before, limit=_BATCH)
-        while self._database.write(purge) == _BATCH and self._lease.is_held():
-            pass
-
-    def _delete_changes_and_transaction_ids(self) -> None:
-        database = self._database
-        with database.read() as connection:
-            if database.marks_commits:
-                self._checked_at = forget_old_marks(connection, self._checked_at)
-            if database.logs_changes and change_log.find_defect(connection) is None:
-                change_log.trim(connection)
+            with database.read() as connection:
+                if database.marks_commits:
+                    self._checked_at = forget_old_marks(connection, self._checked_at)
+                if database.logs_changes and change_log.find_defect(connection) is None:
+                    change_log.trim(connection)
 
 
 def purge_decisions(

@@ -70,11 +70,7 @@ def open_temporary_database(settings: Settings) -> Iterator[tuple[Database, Sett
 
 
 def check_schema_revision(database: Database) -> None:
-    """Reject a schema that belongs to another release.
-
-    Raises :class:`Unavailable`, and :class:`NotAdopted` if a database of OpenStack placement must
-    be adopted first.
-    """
+    """Raise Unavailable or NotAdopted for a schema of another release."""
     revision, newest = read_current_revision(database), get_newest_revision()
     if revision != newest:
         check_adopted(database)
@@ -128,8 +124,7 @@ class Preparation:
                 self._prepare_once()
             finally:
                 self._slots.release()
-        for task in self._periodic_tasks:
-            task()
+        self.run_refresh()
 
     def run_refresh(self) -> None:
         """Run the periodic tasks, between requests, if the database is prepared."""

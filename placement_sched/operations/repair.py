@@ -30,7 +30,7 @@ from placement_sched.model.retry import call_with_retries
 from placement_sched.operations.aggregates import find_faults
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.scheduler.request_groups import compute_flavor_amounts
-from placement_sched.store.checks import filter_orphans, find_allocated_elsewhere, list_orphans
+from placement_sched.store.checks import find_allocated_elsewhere, list_orphans
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import allocations, resource_providers, traits
 
@@ -137,18 +137,15 @@ class _InstanceRecords:
     def _find_incomplete(self, uuids: set[str]) -> tuple[UnverifiedReason | None, set[str]]:
         if unreported := uuids - self._nodes.keys() - self._sharing:
             return UnverifiedReason.NOT_REPORTED, unreported
-        incomplete = {
-            uuid
-            for uuid in uuids & self._nodes.keys()
-            if int(self._nodes[uuid].stats.get("num_instances", 0)) > self._count_recorded(uuid)
-        }
+        incomplete = set()
+        for uuid in uuids & self._nodes.keys():
+            node = self._nodes[uuid]
+            # An instance may be recorded on a host without its node.
+            names = (node.hypervisor_hostname, None)
+            recorded = sum(self._recorded.get((node.host, name), 0) for name in names)
+            if int(node.stats.get("num_instances", 0)) > recorded:
+                incomplete.add(uuid)
         return (UnverifiedReason.MORE_REPORTED if incomplete else None), incomplete
-
-    def _count_recorded(self, uuid: str) -> int:
-        # An instance may be recorded on a host without its node.
-        node = self._nodes[uuid]
-        names = (node.hypervisor_hostname, None)
-        return sum(self._recorded.get((node.host, name), 0) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +236,7 @@ class Auditor:
         provider_id = None
         if self.provider_uuid is not None:
             provider_id = resource_providers.get_by_uuid(connection, self.provider_uuid).id
-        uuids: Collection[str]
-        if consumers is None:
-            uuids = list_orphans(connection, provider_id)
-        else:
-            uuids = filter_orphans(connection, consumers, provider_id)
+        uuids = list_orphans(connection, provider_id, consumers)
         rows = allocations.list_by_consumers(connection, sorted(uuids))
         records = _InstanceRecords(connection, rows, all_recorded=self.all_recorded)
         unverified = {
@@ -408,12 +401,15 @@ class Healer:
     request: HealRequest
 
     def heal(self) -> Iterator[Healing]:
-        """Heal instances until ``limit`` are healed, and yield each result.
-
-        Raises :class:`NotFound` for an unknown instance or cell.
-        """
+        """Yield results until ``limit`` are healed, or raise :class:`NotFound`."""
         healed = 0
-        for uuid in self._iterate_uuids():
+        instance, cell_uuid = self.request.instance, self.request.cell_uuid
+        with self.database.read() as connection:
+            if instance is not None:
+                instances.get_by_uuid(connection, instance)
+            if cell_uuid and cell_uuid not in compute_nodes.map_uuids_by_cell(connection):
+                raise NotFound(f"no compute node is in a cell {cell_uuid}")
+        for uuid in self._iterate_unallocated(None) if instance is None else (instance,):
             if (result := self._heal(uuid)) is not None:
                 healed += result.is_healed
                 yield result
@@ -435,20 +431,6 @@ class Healer:
         """Return whether further instances after this uuid need healing."""
         results = map(self._examine_only, self._iterate_unallocated(after))
         return any(result is not None and result.is_healed for result in results)
-
-    def _iterate_uuids(self) -> Iterator[str]:
-        request = self.request
-        with self.database.read() as connection:
-            if request.instance is not None:
-                instances.get_by_uuid(connection, request.instance)
-            cell_uuid = request.cell_uuid
-            if cell_uuid and cell_uuid not in compute_nodes.map_uuids_by_cell(connection):
-                raise NotFound(f"no compute node is in a cell {cell_uuid}")
-        return (
-            self._iterate_unallocated(None)
-            if request.instance is None
-            else iter([request.instance])
-        )
 
     def _iterate_unallocated(self, after: str | None) -> Iterator[str]:
         while True:

@@ -191,11 +191,7 @@ def build_defaults(settings: Settings, now: datetime) -> Defaults:
 def parse_reports(
     documents: Iterable[Any], settings: Settings, now: datetime
 ) -> tuple[NodeReport, ...]:
-    """Parse decoded JSON documents as node reports.
-
-    Raises :class:`Invalid` with the JSON path of the first error, such as a second report of a
-    node.
-    """
+    """Parse reports, or raise Invalid with the JSON path of the first error."""
     report_defaults = build_defaults(settings, now)
     reports = tuple(
         parse(item, report_defaults, f"$[{index}]") for index, item in enumerate(documents)

@@ -138,11 +138,7 @@ def _is_reduced(last_written: Any) -> ColumnElement[bool]:
 
 
 def _select_over_capacity() -> Select[Any]:
-    """Build the query of inventories with more allocations than capacity.
-
-    Inventories that may have been reduced below their allocations come last, so that a limit drops
-    them first.
-    """
+    """Select possibly reduced inventories last, so that limits drop them."""
     # A negative amount, which no API writes, must not offset other allocations.
     positive_sum = func.sum(sa.case((_ALLOCATIONS.used > 0, _ALLOCATIONS.used), else_=0))
     sums = select(func.coalesce(positive_sum, 0)).where(_SAME_INVENTORY).correlate(inventories)
@@ -219,10 +215,7 @@ def _group_queries() -> dict[Invariant, Select[Any]]:
 
 
 def _select_not_claimed() -> Select[Any]:
-    """Build the query of instances without the allocations of their claim.
-
-    Instances with a task state are skipped: a migration may have taken over the allocations.
-    """
+    """Skip instances with a task state: a migration may hold the amounts."""
     holds = sa.exists().where(is_same_uuid(_ALLOCATIONS.consumer_id, _INSTANCES.uuid))
     is_placed = sa.exists().where(
         _PLACES.decision_uuid == _DECISIONS.uuid, _PLACES.instance_uuid == _INSTANCES.uuid
@@ -402,25 +395,16 @@ def _iterate_broken_trees(
             yield Invariant.WRONG_ROOT, {**values, "number": root_id, "real": topmost_id}
 
 
-def list_orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:
-    """Return orphans with allocations from a provider, or any compute node.
+def list_orphans(
+    connection: Connection, provider_id: int | None = None, uuids: Collection[str] | None = None
+) -> list[str]:
+    """Return orphans (of ``uuids``) with allocations from a provider or node.
 
     An orphan is a consumer without an instance record. Consumers of other types than instances do
-    not belong to compute and are never orphans.
+    not belong to compute and are never orphans. If ``provider_id`` is None, allocations from the
+    tree of any compute node count.
     """
-    return tuple(connection.scalars(_select_orphans(provider_id).order_by(_CONSUMER_ID)))
-
-
-def filter_orphans(
-    connection: Connection, uuids: Collection[str], provider_id: int | None = None
-) -> frozenset[str]:
-    """Return the consumers in ``uuids`` that are still orphans."""
-    query = _select_orphans(provider_id)
-    return frozenset(sql.select_scalars_in_batches(connection, query, _CONSUMER_ID, uuids))
-
-
-def _select_orphans(provider_id: int | None) -> Select[Any]:
-    query = (
+    query: Select[Any] = (
         select(_CONSUMER_ID)
         .distinct()
         .outerjoin(consumers, consumers.c.uuid == _CONSUMER_ID)
@@ -430,14 +414,14 @@ def _select_orphans(provider_id: int | None) -> Select[Any]:
             ~sa.exists().where(is_same_uuid(instances.c.uuid, _CONSUMER_ID)),
         )
     )
-    provider = allocations.c.resource_provider_id
     if provider_id is not None:
-        return query.where(provider == provider_id)
-    return (
-        query.join(resource_providers, resource_providers.c.id == provider)
-        .join(_ROOT, _ROOT.c.id == resource_providers.c.root_provider_id)
-        .join(compute_nodes, is_same_uuid(compute_nodes.c.uuid, _ROOT.c.uuid))
-    )
+        query = query.where(allocations.c.resource_provider_id == provider_id)
+    else:
+        query = query.join(resource_providers, _OF_PROVIDER).join(_ROOT, _OF_ROOT)
+        query = query.join(compute_nodes, is_same_uuid(compute_nodes.c.uuid, _ROOT.c.uuid))
+    if uuids is None:
+        return list(connection.scalars(query.order_by(_CONSUMER_ID)))
+    return sorted(sql.select_scalars_in_batches(connection, query, _CONSUMER_ID, uuids))
 
 
 def list_consumers_in_trees(connection: Connection, roots: Collection[str]) -> tuple[str, ...]:

@@ -166,10 +166,7 @@ def count_by_value(
 def count_by_time(
     connection: Connection, filters: DecisionQuery, unit: str
 ) -> list[tuple[datetime, str, int]]:
-    """Count decisions per unit of time and outcome.
-
-    Returns tuples of begin, outcome and number. ``unit`` is ``minute``, ``hour`` or ``day``.
-    """
+    """Count by minute, hour or day, as tuples of begin, outcome and number."""
     names = _TIME_PARTS[: _TIME_PARTS.index(unit) + 1]
     parts = [extract(name, _COLUMNS.created_at) for name in names]
     columns: list[ColumnElement[Any]] = [*parts, _COLUMNS.outcome, func.count()]

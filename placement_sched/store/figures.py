@@ -35,13 +35,6 @@ from placement_sched.store.placement.capacity import build_whole_capacity, is_ov
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 
 _PROVIDERS = tables.resource_providers.c
-_ROOTLESS = select(_PROVIDERS.id).where(_PROVIDERS.root_provider_id.is_(None))
-_INCOMPLETE = (
-    select(tables.allocations.c.consumer_id)
-    .distinct()
-    .outerjoin(tables.consumers, tables.consumers.c.uuid == tables.allocations.c.consumer_id)
-    .where(tables.consumers.c.id.is_(None))
-)
 #: The change counter that rises with each new result of a failover computation.
 FAILOVER_SUBJECT = "failover_result"
 #: The id of the only row of ``failover_results``.
@@ -77,25 +70,26 @@ def count_rows(connection: Connection) -> RowCounts:
     providers = select(_PROVIDERS.id)
     roots = providers.where(_PROVIDERS.parent_provider_id.is_(None))
     reported = exists().where(is_same_uuid(tables.compute_nodes.c.uuid, _PROVIDERS.uuid))
-    inventories, custom = (
-        select(tables.inventories.c.id),
-        tables.resource_classes.c.id >= FIRST_CUSTOM_ID,
-    )
+    inventories, classes = select(tables.inventories.c.id), tables.resource_classes.c
+    consumers, consumer_id = tables.consumers, tables.allocations.c.consumer_id
     rows = {
         "providers": providers,
         "root_providers": roots,
         "roots_without_node": roots.where(not_(reported)),
-        "without_root": _ROOTLESS,
+        "without_root": providers.where(_PROVIDERS.root_provider_id.is_(None)),
         "inventories": inventories,
         "overfull_inventories": inventories.where(is_over_capacity(tables.inventories)),
         "allocations": select(tables.allocations.c.id),
-        "consumers": select(tables.consumers.c.id),
-        "incomplete_consumers": _INCOMPLETE,
+        "consumers": select(consumers.c.id),
+        "incomplete_consumers": select(consumer_id)
+        .distinct()
+        .outerjoin(consumers, consumers.c.uuid == consumer_id)
+        .where(consumers.c.id.is_(None)),
         "aggregates": select(tables.placement_aggregates.c.id),
         "custom_traits": select(tables.traits.c.id).where(
             tables.traits.c.name.startswith("CUSTOM")
         ),
-        "custom_resource_classes": select(tables.resource_classes.c.id).where(custom),
+        "custom_resource_classes": select(classes.id).where(classes.id >= FIRST_CUSTOM_ID),
     }
     statement = select(*(sql.build_count(query).label(name) for name, query in rows.items()))
     counts = connection.execute(statement).mappings().one()
@@ -114,16 +108,6 @@ def count_nova_records(connection: Connection, created_before: datetime) -> dict
     }
     counts = connection.execute(select(*map(sql.build_count, rows.values()))).one()
     return {noun: int(count) for noun, count in zip(rows, counts, strict=True)}
-
-
-def count_without_root(connection: Connection) -> int:
-    """Return the number of providers without a root."""
-    return int(connection.scalars(select(sql.build_count(_ROOTLESS))).one())
-
-
-def count_incomplete_consumers(connection: Connection) -> int:
-    """Return the number of consumers with allocations but without a record."""
-    return int(connection.scalars(select(sql.build_count(_INCOMPLETE))).one())
 
 
 def read_cloud_figures(
@@ -160,18 +144,6 @@ def _count_hosts(connection: Connection, since: datetime, reading_age: timedelta
     return {name: counts.get(name, 0) for name in ("up", "down", "disabled")}
 
 
-def _select_zones() -> sa.Subquery:
-    node, member, metadata = compute_nodes.c, host_aggregate_hosts.c, host_aggregate_metadata.c
-    return (
-        select(node.uuid, func.min(metadata.value).label("zone"))
-        .join(host_aggregate_hosts, member.host == node.host)
-        .join(host_aggregate_metadata, metadata.aggregate_id == member.aggregate_id)
-        .where(metadata.key == ZONE_KEY)
-        .group_by(node.uuid)
-        .subquery()
-    )
-
-
 def _sum_by_zone(
     connection: Connection,
     columns: sa.ColumnCollection[str, sa.ColumnElement[int]],
@@ -179,7 +151,16 @@ def _sum_by_zone(
     default_zone: str,
 ) -> ZonedAmounts:
     names = resource_classes.map_names_by_id(connection)
-    provider, root, zones = resource_providers.c, resource_providers.alias("roots"), _select_zones()
+    node, member, metadata = compute_nodes.c, host_aggregate_hosts.c, host_aggregate_metadata.c
+    zones = (
+        select(node.uuid, func.min(metadata.value).label("zone"))
+        .join(host_aggregate_hosts, member.host == node.host)
+        .join(host_aggregate_metadata, metadata.aggregate_id == member.aggregate_id)
+        .where(metadata.key == ZONE_KEY)
+        .group_by(node.uuid)
+        .subquery()
+    )
+    provider, root = resource_providers.c, resource_providers.alias("roots")
     query = (
         select(columns.resource_class_id, zones.c.zone, amount)
         .join(resource_providers, provider.id == columns.resource_provider_id)

@@ -67,7 +67,14 @@ class NovaDatabase:
         if isinstance(self.url, ConfigurationError):
             raise NovaDatabaseUnavailable(self.url.detail)
         with self._opening:
-            engine = self._engine = self._engine or self._open(self.url)
+            if self._engine is None:
+                file = self.url.database or ""
+                # Opening would create a missing file.
+                is_file = self.url.get_backend_name() == "sqlite" and file != ":memory:"
+                if is_file and not Path(file).is_file():
+                    raise NovaDatabaseUnavailable(f"there is no database {file}")
+                self._engine = make_reader(self.url)
+            engine = self._engine
         try:
             with connect(engine) as connection:
                 yield connection
@@ -81,15 +88,6 @@ class NovaDatabase:
             raise NovaDatabaseUnavailable(_format_error(failure)) from failure
         except Unavailable as failure:  # from a driver, for example if it is not installed
             raise NovaDatabaseUnavailable(failure.detail) from failure
-
-    @staticmethod
-    def _open(url: URL) -> Engine:
-        file = url.database or ""
-        # Opening would create a missing file.
-        is_file = url.get_backend_name() == "sqlite" and file != ":memory:"
-        if is_file and not Path(file).is_file():
-            raise NovaDatabaseUnavailable(f"there is no database {file}")
-        return make_reader(url)
 
     def close(self) -> None:
         """Close all connections."""

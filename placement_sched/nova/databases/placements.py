@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's records of cells, host mappings, migrations and action events."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -137,13 +137,6 @@ class NovaRecord:
     fault: str | None = None
 
 
-def map_cell_ids(connection: Connection, uuids: Collection[str]) -> Mapping[str, int]:
-    """Map instances to the id of their cell mapping, from the API database."""
-    c = instance_mappings.c
-    query = sa.select(c.instance_uuid, c.cell_id).where(c.cell_id.is_not(None))
-    return dict(sql.select_in_batches(connection, query, c.instance_uuid, uuids))
-
-
 def read_records(
     connection: Connection, requests: Sequence[RecordKey], *, is_cell0: bool
 ) -> dict[str, NovaRecord]:
@@ -235,15 +228,24 @@ class NovaRecords:
 
     def __call__(self, requests: Sequence[RecordKey]) -> dict[str, NovaRecord]:
         """Map the uuids of requested instances to their existing records."""
+        c = instance_mappings.c
+        query = sa.select(c.instance_uuid, c.cell_id).where(c.cell_id.is_not(None))
+        uuids = {request.instance for request in requests}
         with self._api.read() as connection:
             cells = {cell.id: cell for cell in list_mapped_cells(connection)}
-            mapped = map_cell_ids(connection, {request.instance for request in requests})
+            mapped = dict(sql.select_in_batches(connection, query, c.instance_uuid, uuids))
         records: dict[str, NovaRecord] = {}
         for cell_id in sorted(set(mapped.values()) & cells.keys()):
             cell = cells[cell_id]
             in_cell = [each for each in requests if mapped.get(each.instance) == cell_id]
+            key = (cell.id, cell.database_connection)
+            if key not in self._cells:
+                title = f"the database of cell {cell.name or cell.uuid}"
+                self._cells[key] = get_cell_database(
+                    title, cell.database_connection, self._settings
+                )
             try:
-                with self._get_database(cell).read() as connection:
+                with self._cells[key].read() as connection:
                     records |= read_records(connection, in_cell, is_cell0=cell.is_cell0)
             except NovaDatabaseUnavailable as failure:
                 LOG.debug("cell %s cannot be read: %s", cell.name or cell.uuid, failure.detail)
@@ -253,10 +255,3 @@ class NovaRecords:
         """Close all connections."""
         for database in (self._api, *self._cells.values()):
             database.close()
-
-    def _get_database(self, cell: MappedCell) -> NovaDatabase:
-        key = (cell.id, cell.database_connection)
-        if key not in self._cells:
-            title = f"the database of cell {cell.name or cell.uuid}"
-            self._cells[key] = get_cell_database(title, cell.database_connection, self._settings)
-        return self._cells[key]

@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -469,10 +470,7 @@ def list_instances_by_uuids(connection: Connection, uuids: Collection[str]) -> l
 
 
 def add_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[NovaInstance]:
-    """Add the digests of flavors to instances.
-
-    This is a separate query, because flavors are larger than the other data of instances.
-    """
+    """Add the digests of flavors, which are read separately for their size."""
     extra = instance_extra.c
     query = select(extra.instance_uuid, sql.compute_digest(connection, extra.flavor))
     uuids = [instance.uuid for instance in rows]
@@ -510,10 +508,7 @@ def _read_metadata(
 
 
 def map_changed_instances(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]:
-    """Map instances written since a time to their changing columns.
-
-    Deleted instances are included: nova updates an instance shortly before it deletes it.
-    """
+    """Map instances written since a time, even deleted, to changing columns."""
     changed = select(
         sql.build_json_rows(connection, (_INSTANCES.uuid, *_INSTANCE_CHANGING))
     ).group_by(_TEXT_GROUP)
@@ -542,11 +537,7 @@ def map_cells_by_instance(connection: Connection, uuids: Collection[str]) -> dic
 
 
 class RecordedFlavor(NamedTuple):
-    """A flavor as instances record it: its JSON, flavor id and number.
-
-    ``digest`` is the digest of the JSON (:mod:`placement_sched.store.compute.flavors`), and
-    ``number`` is nova's ``instance_type_id``.
-    """
+    """A recorded flavor: its JSON, digest, flavor id and instance_type_id."""
 
     text: str
     digest: str
@@ -575,10 +566,13 @@ class Flavors:
         for uuid, text in sql.select_in_batches(
             connection, query, instance_extra.c.instance_uuid, new
         ):
-            flavor = _parse_flavor(text or "")
-            self._cached[new[uuid] or ""] = (
-                None if flavor is None else _build_embedded_flavor(flavor)
-            )
+            recorded = None
+            with suppress(ValueError, KeyError, TypeError):  # malformed JSON
+                data = orjson.loads(text or "")["cur"]["nova_object.data"]
+                flavor = {name: data[name] for name in _FLAVOR_FIELDS if name in data}
+                flavor["extra_specs"] = dict(flavor.get("extra_specs") or {})
+                recorded = _build_embedded_flavor(flavor)
+            self._cached[new[uuid] or ""] = recorded
 
     def get_flavor(self, instance: NovaInstance) -> RecordedFlavor:
         """Return an instance's embedded flavor, or else a flavor of its sizes."""
@@ -603,17 +597,6 @@ class Flavors:
 def _build_embedded_flavor(flavor: Json) -> RecordedFlavor:
     text = to_storable(flavor)
     return RecordedFlavor(text, compute_digest(text), flavor.get("flavorid"), flavor.get("id"))
-
-
-def _parse_flavor(text: str) -> Json | None:
-    """Parse the JSON of ``instance_extra``, or return None if it is malformed."""
-    try:
-        data = orjson.loads(text)["cur"]["nova_object.data"]
-        flavor = {name: data[name] for name in _FLAVOR_FIELDS if name in data}
-        flavor["extra_specs"] = dict(flavor.get("extra_specs") or {})
-    except (ValueError, KeyError, TypeError):
-        return None
-    return flavor
 
 
 def split_uuid_range(count: int) -> Iterable[tuple[str, str | None]]:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Engine, func, insert, select, update
+from sqlalchemy import Engine, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.config.settings import Settings
@@ -25,11 +25,7 @@ _COLUMNS = services.c
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatResult:
-    """The result of a heartbeat.
-
-    ``shared`` is true if another service writes the same row. ``others`` are the hosts of the other
-    schedulers that are up.
-    """
+    """Whether another service writes the row, and other schedulers' hosts."""
 
     shared: bool
     others: frozenset[str]
@@ -49,10 +45,7 @@ class ServiceRecord:
         self._count: int | None = None
 
     def beat(self, now: datetime) -> HeartbeatResult:
-        """Write a heartbeat, and create the row if it does not exist.
-
-        No other row is changed. Raises :class:`Unavailable` if the database does not answer.
-        """
+        """Write a heartbeat in a new or existing row, or raise Unavailable."""
         previous, self._count = self._count, None
         with translate_errors():
             # If this raises, the row may be written nevertheless, because only the response to
@@ -123,11 +116,7 @@ class ServiceRecord:
 
 
 def find_record(settings: Settings) -> ServiceRecord | None:
-    """Return the row in the database ``[database] connection``.
-
-    Returns None if the option is not set. Raises :class:`ConfigurationError` if its value is not
-    the URL of a supported database.
-    """
+    """Return the row, None without a URL, or raise ConfigurationError."""
     url_text = settings.database.connection
     if not url_text:
         return None

@@ -171,10 +171,7 @@ class NovaCells:
         return self.characters.replace_unstorable(display_name)
 
     def is_left_out(self, place: str, texts: Mapping[str, str | None], totals: SyncTotals) -> bool:
-        """Return whether a text cannot be stored, so that its record is left out.
-
-        The first such text is reported as an issue. ``texts`` maps names for messages to texts.
-        """
+        """Return whether any named text cannot be stored, and report the first."""
         for noun, value in texts.items():
             if (character := self.characters.find_unstorable(value)) is not None:
                 reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
@@ -204,10 +201,7 @@ class NovaCells:
 
     @contextmanager
     def read_api(self) -> Iterator[Connection]:
-        """Open a connection to nova's API database.
-
-        Raises :class:`NovaDatabaseUnavailable`. A failure and the recovery are logged once.
-        """
+        """Open nova's API database, or raise NovaDatabaseUnavailable."""
         away: NovaDatabaseUnavailable | None = None
         try:
             with self.api.read() as connection:
@@ -224,10 +218,7 @@ class NovaCells:
             LOG.info("nova's API database answers again")
 
     def load(self) -> None:
-        """Read the cells and host mappings from nova's API database.
-
-        Cells with unchanged URLs keep their connections. Raises :class:`NovaDatabaseUnavailable`.
-        """
+        """Read cells and host mappings, or raise NovaDatabaseUnavailable."""
         with self.read_api() as connection:
             mappings = list_mapped_cells(connection)
             is_multi_cell = sum(not mapping.is_cell0 for mapping in mappings) > 1
@@ -259,11 +250,7 @@ class NovaCells:
         self.load()
 
     def find_ignore_reason(self, cell: FollowedCell, host: str | None) -> str | None:
-        """Return why the rows of a host in a cell are ignored, or None.
-
-        Rows are ignored if the host's name cannot be stored, or if nova maps the host to another
-        cell. Rows of unmapped hosts are used.
-        """
+        """Return why rows of a host are ignored (name, other cell), or None."""
         if (character := self.characters.find_unstorable(host)) is not None:
             return f"{_CANNOT_STORE.format(character)} of its host's name"
         uuid = self.mapped_hosts.get(host or "", cell.uuid)

@@ -101,10 +101,7 @@ class NodeSync:
         *,
         is_round: bool,
     ) -> ChangedNodes:
-        """Return the nodes of a cell that were written since the last call.
-
-        If nodes were added or deleted, the result also has the uuids of all nodes.
-        """
+        """Return the nodes of a cell that were written since the last call."""
         now = self._cells.clock()
         overlap = ROUND_OVERLAP if is_round else REFRESH_OVERLAP
         since = (cell.nodes_read or now - ROUND_OVERLAP) - overlap

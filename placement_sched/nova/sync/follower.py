@@ -45,11 +45,7 @@ class Follower:
     """
 
     def __init__(self, database: Database, settings: Settings, clock: Clock = utcnow) -> None:
-        """Create the follower of a nova deployment.
-
-        ``[api_database] connection`` is the URL of nova's API database. Raises
-        :class:`ConfigurationError` if it is not set or not the URL of a supported database.
-        """
+        """Raise :class:`ConfigurationError` for an unusable API database URL."""
         self.database = database
         self.settings = settings
         self.clock = clock
@@ -80,11 +76,7 @@ class Follower:
         return self._reconcile_all(progress, dry=False)
 
     def compare(self, progress: Progress = _ignore_progress) -> SyncReport:
-        """Compare the records with nova's databases, without writing.
-
-        Reads the same data as :meth:`sync_all`, and raises the same errors. The report lists each
-        difference.
-        """
+        """Compare like :meth:`sync_all` without writing, and list differences."""
         with self._cells.read_only():
             return self._reconcile_all(progress, dry=True)
 
@@ -267,10 +259,7 @@ class Follower:
             self._instances.reconcile(uuids, SyncTotals())
 
     def compare_instances(self, host: str, uuids: Collection[str]) -> None:
-        """Compare the uuids of the instances on a host with the records.
-
-        Implements RPC ``sync_instance_info``. Only differing instances are read from nova.
-        """
+        """Sync instances of a host that are recorded but not listed, or reverse."""
         with self.database.read() as connection:
             recorded = {each.uuid for each in list_names_on_hosts(connection, [host])}
         if differing := recorded ^ set(uuids):

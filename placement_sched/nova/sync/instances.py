@@ -111,19 +111,19 @@ def build_record(
     flavor: RecordedFlavor,
     group: str | None,
     now: datetime,
-    is_pending: Callable[[InstanceRecord], bool],
+    is_pending: bool,
 ) -> NewRecord:
     """Build the record of an instance.
 
-    ``is_pending`` returns whether a record is a claim whose host nova may not have written yet. The
-    record then keeps this host. If the image id is unchanged, the image is kept as claimed.
+    If the record ``is_pending``, a claim whose host nova may not have written yet, it keeps this
+    host. If the image id is unchanged, the image is kept as claimed.
     """
     host, node = instance.host, instance.node
     created_at = parse_iso_time(instance.created_at)
     image_id = find_storable_id(instance.image_ref or None)
     image = None if image_id is None else to_storable({"id": image_id})
     if recorded is not None:
-        if host is None and instance.vm_state == "building" and is_pending(recorded):
+        if host is None and instance.vm_state == "building" and is_pending:
             host, node = recorded.host, recorded.node
         if recorded.image_id == image_id:
             image = recorded.image
@@ -224,17 +224,6 @@ class _LookupResult:
             else:
                 self.strays.setdefault(row.uuid, row)
 
-    def accept_strays(self, away: Collection[str]) -> None:
-        """Accept instances in a cell other than nova maps them to (strays).
-
-        A stray is accepted if its mapped cell is not away, and has no living or deleted row of the
-        instance. When nova moves an instance between cells, it changes the mapping before it
-        unhides the copy in the new cell.
-        """
-        for uuid, instance in self.strays.items():
-            if self.mapped[uuid] not in away and uuid not in self.deleted:
-                self.living.setdefault(uuid, instance)
-
 
 class InstanceSync:
     """Synchronizer of nova's instances, with a single object per process."""
@@ -261,11 +250,7 @@ class InstanceSync:
     def reconcile_all(
         self, totals: SyncTotals, number: int, done: Callable[[int], None], *, dry: bool = False
     ) -> None:
-        """Compare all instances and record the differences.
-
-        Instances are read in ranges of uuids, to limit the memory. ``number`` is the approximate
-        number of instances.
-        """
+        """Compare all instances, in ranges of uuids to limit the memory."""
         started = self._cells.clock()
         for first, last in readers.split_uuid_range(number // CHUNK + 1):
             with self._database.read() as connection:
@@ -357,6 +342,7 @@ class InstanceSync:
         home: FollowedCell | None,
     ) -> _LookupResult:
         result = _LookupResult(mapped=self._map_cells(uuids))
+        digests = {uuid: record.flavor_digest for uuid, record in recorded.items()}
         searched: list[FollowedCell] = []
 
         def read(cell: FollowedCell) -> None:
@@ -367,7 +353,11 @@ class InstanceSync:
                     rows = readers.list_instances_by_uuids(connection, missing)
                     rows = readers.add_metadata(connection, rows)
                     rows = _add_root_disks(connection, rows, recorded, self._keys)
-                    lacking = [row for row in rows if self._lacks_flavor(row, recorded)]
+                    lacking = [
+                        row
+                        for row in rows
+                        if row.lives and not self._flavors.find_recorded(row, digests.get(row.uuid))
+                    ]
                     complete = readers.add_flavors(connection, lacking)
                     self._flavors.read(connection, complete)
                 result.add(cell, (*complete, *rows))
@@ -375,7 +365,12 @@ class InstanceSync:
         if home is not None and home in self._cells.every:
             read(home)
         self._cells.run_for_each_cell(read, totals=totals)
-        result.accept_strays({cell.uuid for cell in self._cells.away})
+        # When nova moves an instance between cells, it changes the mapping before it unhides the
+        # copy in the new cell. A stray counts unless its mapped cell is away or has deleted it.
+        away = {cell.uuid for cell in self._cells.away}
+        for uuid, instance in result.strays.items():
+            if result.mapped[uuid] not in away and uuid not in result.deleted:
+                result.living.setdefault(uuid, instance)
         return result
 
     def _map_cells(self, uuids: Collection[str]) -> Mapping[str, str]:
@@ -383,11 +378,6 @@ class InstanceSync:
             with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
                 return readers.map_cells_by_instance(connection, uuids)
         return {}
-
-    def _lacks_flavor(self, instance: NovaInstance, recorded: Mapping[str, InstanceRecord]) -> bool:
-        record = recorded.get(instance.uuid)
-        digest = record.flavor_digest if record else None
-        return instance.lives and self._flavors.find_recorded(instance, digest) is None
 
     def _read_between(
         self,
@@ -469,7 +459,7 @@ class InstanceSync:
                 flavor=flavor,
                 group=group,
                 now=now,
-                is_pending=self._is_pending,
+                is_pending=existing is not None and self._is_pending(existing),
             )
             if instance.uuid in requests:
                 record = _add_request(record, requests[instance.uuid])

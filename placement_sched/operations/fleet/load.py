@@ -79,11 +79,7 @@ def _locate_errors(
 
 
 def apply(connection: Connection, merge_state: MergeState) -> None:
-    """Write the changes of a merge that began in the same transaction.
-
-    Raises :class:`DocumentError` for an error that is caused by an entry, and other errors
-    unchanged.
-    """
+    """Write a merge of the same transaction, or raise DocumentError."""
     before, after, now = merge_state.before, merge_state.after, merge_state.now
     for name in sorted(after.resource_classes - before.resource_classes):
         resource_classes.add(connection, name, now)

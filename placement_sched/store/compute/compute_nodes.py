@@ -196,10 +196,7 @@ def remove_many(connection: Connection, uuids: Collection[str]) -> int:
 def map_changed_columns(
     connection: Connection, nodes: Sequence[ComputeNode]
 ) -> dict[str, tuple[str, ...]]:
-    """Map the uuids of changed nodes to their changed columns.
-
-    A new node has all columns. Nodes that differ only in their heartbeat are omitted.
-    """
+    """Map uuids of new or changed nodes to columns, without heartbeats."""
     uuids = [node.uuid for node in nodes]
     stored = {
         row.uuid: row for row in sql.select_in_batches(connection, _NODES, _COLUMNS.uuid, uuids)
@@ -321,11 +318,7 @@ def _build_concurrent_update(action: str) -> ConcurrentUpdate:
 
 
 def _compute_first_version(row: Mapping[str, Any]) -> int:
-    """Derive the first version of a node from its report.
-
-    Caches identify a report by uuid and version. A node that is deleted and created again with
-    another report therefore gets another version.
-    """
+    # Caches identify a report by uuid and version: a node that is created again gets another.
     text = "\0".join(str(row[key]) for key in _REPORTED)
     return zlib.crc32(text.encode()) & 0x3FFFFFFF
 
@@ -369,11 +362,7 @@ def get_hypervisor(connection: Connection, key: int | str) -> Hypervisor:
 def list_hypervisors(
     connection: Connection, *, after: int | str | None = None, limit: int | None = None
 ) -> tuple[Hypervisor, ...]:
-    """Return a page of hypervisors, sorted by id, that begins after ``after``.
-
-    ``after`` is an id (int) or a uuid (str). Raises :class:`Invalid` if ``after`` is not a
-    hypervisor.
-    """
+    """Return a page of hypervisors by id, or raise Invalid for ``after``."""
     query = sql.select_page(
         connection,
         _HYPERVISORS,

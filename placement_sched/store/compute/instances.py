@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records of instances, with host, owner, flavor, image and metadata."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, cast, false, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, cast, func, or_, select
 from sqlalchemy.dialects import mysql
 
 from placement_sched.db import sql
@@ -55,10 +55,6 @@ _RECORDED = tuple(
     attribute.name
     for attribute in fields(Instance)
     if attribute.name not in {"uuid", *_OPTIONAL, *_METADATA} and not attribute.name.endswith("_at")
-)
-#: All statuses that a server can have.
-_STATUSES = frozenset(
-    (UNKNOWN, *(s for plain, by_task in STATUSES.values() for s in (plain, *by_task.values())))
 )
 _CONSTANT = (
     "access_ip_v4",
@@ -166,10 +162,7 @@ class MetadataReader:
 
 
 def build_host_instances(connection: Connection, records: Sequence[Instance]) -> list[HostInstance]:
-    """Convert recorded instances to objects for plugins.
-
-    The metadata of all instances are read when the metadata of any instance are first used.
-    """
+    """Convert records for plugins, with metadata read on first use."""
     metadata = MetadataReader(connection, [record.uuid for record in records])
     return [HostInstance.from_record(record, metadata.read) for record in records]
 
@@ -511,15 +504,31 @@ def search_servers(connection: Connection, query: ServerQuery) -> tuple[Instance
 
 
 def _build_conditions(connection: Connection, query: ServerQuery) -> list[ColumnElement[bool]]:
-    conditions = [_equals(column, value) for column, value in query.equal.items()]
+    conditions = [
+        func.lower(_COLUMNS[name]) == value.lower()
+        if name in {"vm_state", "task_state"}
+        else _COLUMNS[name] == value
+        for name, value in query.equal.items()
+    ]
     if query.name is not None:
         conditions.append(_has_in_name(connection, query.name))
+    vm = func.lower(func.coalesce(_COLUMNS.vm_state, ""))
     if query.statuses is not None:
-        conditions.append(
-            or_(false(), *map(_has_status, sorted(_STATUSES.intersection(query.statuses))))
-        )
+        # The same rule as derive_status in api/compute/servers.py.
+        task = func.lower(func.coalesce(_COLUMNS.task_state, ""))
+        statuses = {
+            state: sa.case(by_task, value=task, else_=status) if by_task else sa.literal(status)
+            for state, (status, by_task) in STATUSES.items()
+        }
+        status = sa.case(statuses, value=vm, else_=UNKNOWN)
+        all_statuses = {
+            s for plain, by_task in STATUSES.values() for s in (plain, *by_task.values())
+        }
+        conditions.append(status.in_(sorted(query.statuses & {UNKNOWN, *all_statuses})))
     if query.power_state is not None:
-        conditions.append(_has_power_state(query.power_state))
+        # The same rule as derive_power_state in api/compute/servers.py.
+        state = sa.case(POWER_STATES, value=vm, else_=0)
+        conditions.append(state == query.power_state)
     if query.zone is not None:
         conditions.append(_is_in_zone(query.zone, query.default_zone))
     if query.changed_since is not None:
@@ -536,50 +545,6 @@ def _has_in_name(connection: Connection, part: str) -> ColumnElement[bool]:
         return func.instr(_COLUMNS.display_name, part) > 0
     # MariaDB distinguishes upper and lower case only in binary texts.
     return func.instr(cast(_COLUMNS.display_name, mysql.BINARY), part) > 0
-
-
-def _equals(column: str, value: str) -> ColumnElement[bool]:
-    if column in {"vm_state", "task_state"}:
-        return func.lower(_COLUMNS[column]) == value.lower()
-    return _COLUMNS[column] == value
-
-
-def _has_status(status: str) -> ColumnElement[bool]:
-    """Build the condition of a status, as in ``derive_status`` of the API."""
-    vm, task = _make_state_column("vm_state"), _make_state_column("task_state")
-    if status == UNKNOWN:
-        return vm.not_in(STATUSES)
-    pairs = (
-        and_(vm == vm_state, task.in_(tasks) if is_in_tasks else task.not_in(tasks))
-        for vm_state, tasks, is_in_tasks in _iterate_states(status)
-    )
-    return or_(false(), *pairs)
-
-
-def _iterate_states(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Yield vm states of a status, each with a set of task states and a flag.
-
-    A server has the status if its task state is in the set (flag true) or not in it (false).
-    """
-    for vm_state, (default_status, by_task) in STATUSES.items():
-        if default_status == status:
-            yield vm_state, frozenset(by_task), False
-        tasks = frozenset(task for task, task_status in by_task.items() if task_status == status)
-        if tasks:
-            yield vm_state, tasks, True
-
-
-def _has_power_state(number: int) -> ColumnElement[bool]:
-    """Build the condition of a state, as in ``derive_power_state`` of the API."""
-    if number == 0:
-        return _make_state_column("vm_state").not_in(POWER_STATES)
-    return _make_state_column("vm_state").in_(
-        [vm for vm, state in POWER_STATES.items() if state == number]
-    )
-
-
-def _make_state_column(column: str) -> ColumnElement[str]:
-    return func.lower(func.coalesce(_COLUMNS[column], ""))
 
 
 def _is_in_zone(zone: str, default_zone: str) -> ColumnElement[bool]:

@@ -34,11 +34,7 @@ def map_by_host(
     binary: str = COMPUTE_BINARY,
     lock: bool = False,
 ) -> dict[str, Service]:
-    """Map hosts to their services of a binary, such as nova-compute.
-
-    ``lock`` locks the rows, sorted by id, so that no other request disables or enables them before
-    the transaction ends.
-    """
+    """Map hosts to services of a binary, optionally locked by id."""
     query = _SERVICES.where(_COLUMNS.binary == binary).order_by(_COLUMNS.id)
     query = query.with_for_update() if lock else query
     rows = map(_build_service, sql.select_in_batches(connection, query, _COLUMNS.host, hosts))

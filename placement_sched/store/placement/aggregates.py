@@ -33,11 +33,7 @@ class Associations:
     """Associations of providers with members: trait names or aggregate uuids."""
 
     def __init__(self, noun: str, pairs: Table, member: Column[int], name: Column[Any]) -> None:
-        """Describe the table of associations.
-
-        ``noun`` begins errors. ``pairs`` is the table, ``member`` its column with the id of a
-        member, and ``name`` the column of another table with the name of a member.
-        """
+        """Describe pairs of provider and member, with the noun for errors."""
         self._noun, self._pairs, self._member, self._name = noun, pairs, member, name
         self._provider = pairs.c.resource_provider_id
         self._ids = select(name, name.table.c.id).where(

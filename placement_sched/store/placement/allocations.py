@@ -193,10 +193,7 @@ def list_allocations(connection: Connection) -> tuple[Allocation, ...]:
 
 
 def remove(connection: Connection, uuids: Collection[str]) -> int:
-    """Delete consumers, and return the number of deleted allocations.
-
-    Increments no provider generation, as in OpenStack placement.
-    """
+    """Delete consumers but bump no generation, and count their allocations."""
     records = consumers.lock(connection, uuids)
     missing = {uuid for uuid in uuids if uuid.lower() not in records}
     # Another writer may create a missing consumer now: delete both its allocations and its record,
@@ -312,11 +309,7 @@ class _Prepared:
 def _prepare(
     connection: Connection, claims: Sequence[ConsumerClaim], now: datetime, *, by_scheduler: bool
 ) -> _Prepared:
-    """Create and lock the consumers of claims.
-
-    Raises :class:`ConcurrentUpdate` for a generation conflict, and :class:`Invalid` for an unknown
-    provider.
-    """
+    """Create and lock consumers, or raise ConcurrentUpdate or Invalid."""
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     claims_with_allocations = [claim for claim in ordered if claim.allocations]
     requested = sorted({uuid for claim in claims_with_allocations for uuid in claim.allocations})
@@ -355,16 +348,22 @@ def _write(
     now: datetime,
     times: Mapping[InventoryIds, datetime] = MappingProxyType({}),
 ) -> None:
-    """Replace the consumers' allocations, and increment generations.
-
-    ``times`` contains the times of allocations that are dated before ``now``.
-    """
+    """Replace allocations, dated ``times`` or ``now``, and bump generations."""
     owners, records = prepared.owners, prepared.records
-    _rewrite(
-        connection,
-        prepared.current,
-        [(entry, times.get(entry.inventory_ids, now)) for entry in amounts],
-    )
+    for batch in split_batches(sorted({row.consumer for row in prepared.current})):
+        connection.execute(_DELETE, {"consumers": batch})
+    rows = [
+        {
+            "resource_provider_id": entry.inventory_ids[0],
+            "resource_class_id": entry.inventory_ids[1],
+            "consumer_id": entry.consumer,
+            "used": entry.amount,
+            **dict.fromkeys(("created_at", "updated_at"), times.get(entry.inventory_ids, now)),
+        }
+        for entry in amounts
+    ]
+    if rows:
+        sql.insert_by(connection, _INSERT, rows)
     consumers.finish_records(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
     consumers.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
     bumped = prepared.released_provider_ids | {entry.inventory_ids[0] for entry in amounts}
@@ -395,28 +394,6 @@ def _check_generations(
                 f"consumer generation conflict - expected {expected} but got {got} "
                 f"for consumer {claim.consumer}"
             )
-
-
-def _rewrite(
-    connection: Connection,
-    current: Collection[consumers.CurrentAllocation],
-    amounts: Iterable[tuple[RequestedAmount, datetime]],
-) -> None:
-    for batch in split_batches(sorted({row.consumer for row in current})):
-        connection.execute(_DELETE, {"consumers": batch})
-    rows = [
-        {
-            "resource_provider_id": entry.inventory_ids[0],
-            "resource_class_id": entry.inventory_ids[1],
-            "consumer_id": entry.consumer,
-            "used": entry.amount,
-            "created_at": time,
-            "updated_at": time,
-        }
-        for entry, time in amounts
-    ]
-    if rows:
-        sql.insert_by(connection, _INSERT, rows)
 
 
 def _build_allocation(row: Sequence[Any]) -> Allocation:

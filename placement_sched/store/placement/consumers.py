@@ -89,10 +89,7 @@ _CURRENT_ALLOCATIONS = (
 
 
 def map_ids(connection: Connection, names_by_kind: Mapping[str, Collection[str]]) -> Ids:
-    """Map pairs of kind and name to the ids of existing rows.
-
-    ``names_by_kind`` maps kinds to names. Some thousand names are read with a single statement.
-    """
+    """Map pairs of kind and name to ids, some thousands per statement."""
     parts = [
         split_batches(names_by_kind.get(kind, ()), BATCH_SIZE // len(COLUMNS)) for kind in COLUMNS
     ]
@@ -184,18 +181,6 @@ def create(
     :class:`Overtaken` if another writer deletes such a consumer before it is locked.
     """
     times = {"created_at": now, "updated_at": now if by_scheduler else None}
-    records = _insert(connection, owners_by_uuid, times)
-    records |= lock(connection, owners_by_uuid.keys() - records.keys())
-    if missing := sorted(owners_by_uuid.keys() - records.keys()):
-        raise Overtaken(f"Concurrent updates of consumer {missing[0]}. Try again.")
-    return records
-
-
-def _insert(
-    connection: Connection,
-    owners_by_uuid: Mapping[str, Owner],
-    times: Mapping[str, datetime | None],
-) -> dict[str, Record]:
     rows = [
         {"uuid": uuid, **owner._asdict(), "generation": _FIRST_GENERATION, **times}
         for uuid, owner in owners_by_uuid.items()
@@ -213,7 +198,11 @@ def _insert(
         }
         for batch in split_batches(created_ids.values()):
             connection.execute(_FINISH, {"ids": batch})
-    return {uuid: Record(created_ids[uuid], None, owners_by_uuid[uuid]) for uuid in created_ids}
+    records = {uuid: Record(created_ids[uuid], None, owners_by_uuid[uuid]) for uuid in created_ids}
+    records |= lock(connection, owners_by_uuid.keys() - records.keys())
+    if missing := sorted(owners_by_uuid.keys() - records.keys()):
+        raise Overtaken(f"Concurrent updates of consumer {missing[0]}. Try again.")
+    return records
 
 
 def finish_records(

@@ -130,12 +130,30 @@ def put(
         existing = find(connection, by_provider_id)
     different = [
         (provider_id, inventory)
-        for provider_id, inventories in by_provider_id.items()
-        for inventory in inventories
+        for provider_id, new in by_provider_id.items()
+        for inventory in new
         if (old := existing.get((provider_id, inventory.resource_class))) is None
         or old.inventory != _make_comparable(connection, inventory)
     ]
-    _put(connection, different, now)
+    if not different:
+        return frozenset()
+    names = {inventory.resource_class for _, inventory in different}
+    class_ids = classes.lock_ids(connection, names)
+    if missing := sorted(names - class_ids.keys()):
+        raise Invalid(f"No such resource class {', '.join(missing)}.")
+    rows = [
+        {
+            "resource_provider_id": provider_id,
+            "resource_class_id": class_ids[inventory.resource_class],
+            "created_at": now,
+            "updated_at": now,
+            **{name: getattr(inventory, name) for name in AMOUNTS},
+        }
+        for provider_id, inventory in different
+    ]
+    key = ("resource_provider_id", "resource_class_id")
+    changing = (*AMOUNTS, "updated_at")
+    sql.insert_or_update(connection, inventories, rows, key=key, changing=changing)
     return frozenset(number for number, _ in different)
 
 
@@ -159,28 +177,6 @@ def set_ratios(
         for provider_id, ratios in by_provider_id.items()
     }
     return put(connection, changed, now, existing)
-
-
-def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: datetime) -> None:
-    if not pairs:
-        return
-    names = {inventory.resource_class for _, inventory in pairs}
-    class_ids = classes.lock_ids(connection, names)
-    if missing := sorted(names - class_ids.keys()):
-        raise Invalid(f"No such resource class {', '.join(missing)}.")
-    rows = [
-        {
-            "resource_provider_id": provider_id,
-            "resource_class_id": class_ids[inventory.resource_class],
-            "created_at": now,
-            "updated_at": now,
-            **{name: getattr(inventory, name) for name in AMOUNTS},
-        }
-        for provider_id, inventory in pairs
-    ]
-    key = ("resource_provider_id", "resource_class_id")
-    changing = (*AMOUNTS, "updated_at")
-    sql.insert_or_update(connection, inventories, rows, key=key, changing=changing)
 
 
 def _remove(

@@ -151,11 +151,7 @@ class DetailsQuery:
         *joins: tuple[Table, ColumnElement[bool]],
         order: ColumnElement[Any],
     ) -> None:
-        """Build the query of ``columns``.
-
-        The first column is never null in a detail. ``joins`` lead from the provider to the tables
-        of the columns.
-        """
+        """Build the query: the first of ``columns`` is never null in a detail."""
         generation = func.coalesce(_COLUMNS.generation, 0)
         query: Select[Any] = select(_COLUMNS.uuid, _COLUMNS.id, generation, *columns)
         query = query.select_from(resource_providers).order_by(order)

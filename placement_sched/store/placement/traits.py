@@ -199,9 +199,12 @@ def rebind_synced(
         connection.execute(_REBIND, rows)
 
 
-def forget_synced(connection: Connection, pairs: Collection[ProviderTrait]) -> None:
+def forget_synced(
+    connection: Connection, pairs: Collection[ProviderTrait], statement: Delete = _FORGET
+) -> None:
     """Remove pairs of provider uuid and trait from the record."""
-    _delete_synced(connection, _FORGET, pairs)
+    if rows := [{"provider": provider, "name": trait} for provider, trait in sorted(pairs)]:
+        connection.execute(statement, rows)
 
 
 def forget_deleted_providers(connection: Connection) -> None:
@@ -209,11 +212,4 @@ def forget_deleted_providers(connection: Connection) -> None:
     # The query locks no providers.
     query = select(_SYNCED.provider_uuid, _SYNCED.trait).where(_IS_PROVIDER_DELETED)
     pairs = [(provider, trait) for provider, trait in connection.execute(query)]
-    _delete_synced(connection, _FORGET.where(_IS_PROVIDER_DELETED), pairs)
-
-
-def _delete_synced(
-    connection: Connection, statement: Delete, pairs: Collection[ProviderTrait]
-) -> None:
-    if rows := [{"provider": provider, "name": trait} for provider, trait in sorted(pairs)]:
-        connection.execute(statement, rows)
+    forget_synced(connection, pairs, _FORGET.where(_IS_PROVIDER_DELETED))
