@@ -65,7 +65,6 @@ _BY_CODES = ((_DEADLOCK, DEADLOCK), (_OTHER_CHANGE, SERIALIZATION), (_LOCKED, LO
 _LATE = {"57014", 1969, 3024, "interrupted"}
 # The server is a standby, or is set to read-only.
 _READ_ONLY = {"25006", 1036, 1290, 1792, 1836}
-_READ_ONLY_FILE = "readonly database"
 _NO_TABLE = {"42P01", 1146}
 # The disk is full. SQLite reports it for any file that cannot grow.
 _FULL, _FULL_WORDS = {"53100", 1021, 1026, 1030, 1114, 1180}, ("disk is full", "disk I/O error")
@@ -131,7 +130,6 @@ _UNREACHABLE = {2002, 2003, 2005, 2006, 2013}
 # Parts of PostgreSQL's messages, and of libpq's messages about PostgreSQL's responses.
 _RESPONDED = ("FATAL:", "channel binding", "hot standby", "session is ", "invalid ")
 # A statement that is too large for the database.
-_TOO_LARGE_SQLSTATE = "54"  # PostgreSQL's class: program limit exceeded
 _TOO_LARGE = {1116, 1117, 1153, 1390, 1436}  # tables, columns, packet, placeholders, stack
 _TOO_LARGE_WORDS = (
     "too many columns",
@@ -142,8 +140,6 @@ _TOO_LARGE_WORDS = (
 )
 # SQLite's messages about invalid statements: all its errors are OperationalErrors.
 _WRONG_IN_SQLITE = ("no such ", "syntax error", "ambiguous column", "misuse of")
-# A character that the database cannot store or compare.
-_NOT_STORABLE_SQLSTATE = "22P05"  # untranslatable character
 # MySQL's failed conversions; mixed collations of two, three, and more values.
 _NOT_CONVERTED, _MIXED, _MIXED_MORE = {3854, 3988}, {1267, 1270}, 1271
 _BAD_VALUE = 1366
@@ -369,14 +365,15 @@ def build_grant(message: str) -> str:
 
 
 def _is_read_only(code: object) -> bool:
-    return code in _READ_ONLY or _READ_ONLY_FILE in str(code)
+    return code in _READ_ONLY or "readonly database" in str(code)
 
 
 def _is_too_large(failure: DBAPIError) -> bool:
     code, text = _get_code(failure), str(failure.orig).lower()
     return (
         code in _TOO_LARGE
-        or (isinstance(code, str) and len(code) == 5 and code.startswith(_TOO_LARGE_SQLSTATE))
+        # PostgreSQL's class of codes for an exceeded program limit.
+        or (isinstance(code, str) and len(code) == 5 and code.startswith("54"))
         or any(words in text for words in _TOO_LARGE_WORDS)
     )
 
@@ -386,7 +383,7 @@ def _check_characters(failure: DBAPIError) -> None:
     code = _get_code(failure)
     if isinstance(failure, DataError) and "cannot contain NUL" in str(failure.orig):
         raise Invalid("a text has a NUL character, which PostgreSQL cannot store") from failure
-    if code == _NOT_STORABLE_SQLSTATE:
+    if code == "22P05":  # untranslatable character
         raise Invalid("a text has a character that the database's character set lacks") from failure
     # The error does not name the character. Character sets lack the highest characters first.
     letter = max((letter for text in _iterate_texts(failure.params) for letter in text), default="")

@@ -168,11 +168,8 @@ def sync_schema(database: Database) -> None:
     if revision != get_newest_revision():
         check_revision(revision)
         database.write(upgrade)
-    if database.logs_changes:
-        _ensure_triggers(database)
-
-
-def _ensure_triggers(database: Database) -> None:
+    if not database.logs_changes:
+        return
     with database.read() as connection:
         reason = find_unsupported_reason(connection)
         is_complete = not find_missing_triggers(connection)
@@ -393,22 +390,18 @@ def add_consumer_types(database: Database) -> None:
     def upgrade(connection: Connection) -> None:
         with hold_migration_lock(database, connection):
             schema = inspect_schema(connection)
-            if schema.revision == TRAIN:
-                _upgrade_to_xena(connection, schema)
+            if schema.revision != TRAIN:
+                return
+            _copy_in_own_collation(connection, consumer_types).create(connection, checkfirst=True)
+            if "consumers.consumer_type_id" in schema.missing_columns:
+                # A single statement: MariaDB would commit a column without its foreign key.
+                on_sqlite = connection.dialect.name == "sqlite"
+                key = _KEY if on_sqlite else f", ADD {_KEY} FOREIGN KEY (consumer_type_id)"
+                connection.execute(text(f"{_ADD_TYPE} {key} REFERENCES consumer_types (id)"))
+            for index in consumers.indexes:
+                if index.name == "consumers_consumer_type_id_idx":
+                    index.create(connection, checkfirst=True)
+            is_train = _version.c.version_num == TRAIN
+            connection.execute(update(_version).where(is_train).values(version_num=XENA))
 
     database.write(upgrade)
-
-
-def _upgrade_to_xena(connection: Connection, schema: PlacementSchema) -> None:
-    _copy_in_own_collation(connection, consumer_types).create(connection, checkfirst=True)
-    if "consumers.consumer_type_id" in schema.missing_columns:
-        # A single statement, because MariaDB would commit a column without its foreign key.
-        on_sqlite = connection.dialect.name == "sqlite"
-        key = _KEY if on_sqlite else f", ADD {_KEY} FOREIGN KEY (consumer_type_id)"
-        connection.execute(text(f"{_ADD_TYPE} {key} REFERENCES consumer_types (id)"))
-    for index in consumers.indexes:
-        if index.name == "consumers_consumer_type_id_idx":
-            index.create(connection, checkfirst=True)
-    connection.execute(
-        update(_version).where(_version.c.version_num == TRAIN).values(version_num=XENA)
-    )

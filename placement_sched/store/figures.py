@@ -37,8 +37,6 @@ from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 _PROVIDERS = tables.resource_providers.c
 #: The change counter that rises with each new result of a failover computation.
 FAILOVER_SUBJECT = "failover_result"
-#: The id of the only row of ``failover_results``.
-_FAILOVER_ID = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +179,7 @@ def replace_failover_result(connection: Connection, report: Json) -> None:
     moment = FailoverResult.from_report(report).computed_at
     text = orjson.dumps(report).decode()
     connection.execute(delete(failover_results))
-    connection.execute(
-        insert(failover_results).values(id=_FAILOVER_ID, result=text, computed_at=moment)
-    )
+    connection.execute(insert(failover_results).values(id=1, result=text, computed_at=moment))
 
 
 def read_failover_result(connection: Connection) -> FailoverResult | None:

@@ -14,6 +14,7 @@ from placement_sched.nova.databases.readers import CellRowCounts
 from placement_sched.nova.sync import SyncTotals, find_differing, has_changed
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.schemas.formats import DocumentError
+from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, server_groups, services
 
 #: Seconds before a host would count as down. From then on, its heartbeat is read from nova.
@@ -413,7 +414,7 @@ class AggregateSync:
         def write(connection: Connection) -> bool:
             ids = {*differing, *deleted}
             # From here on, no other process changes an aggregate until this transaction ends.
-            host_aggregates.bump_version(connection)
+            change_counters.bump(connection, host_aggregates.SUBJECT)
             current = _read_recorded_aggregates(connection, None)
             if any(
                 has_changed(recorded.get(key), current.get(key), _AGGREGATE_FIELDS) for key in ids

@@ -41,7 +41,6 @@ from placement_sched.model.aggregates import (
 )
 from placement_sched.model.compute_node import COMPUTE_BINARY
 from placement_sched.model.grouping import group_rows, nest_rows, split_batches
-from placement_sched.store import change_counters
 
 #: The change counter that rises with every change of an aggregate, its hosts or its metadata.
 SUBJECT = "host_aggregates"
@@ -165,11 +164,6 @@ def remove(connection: Connection, aggregate_id: int) -> None:
     metadata_rows = delete(host_aggregate_metadata).where(_METADATA.aggregate_id == aggregate_id)
     connection.execute(metadata_rows)
     connection.execute(delete(host_aggregates).where(_AGGREGATES.id == aggregate_id))
-
-
-def bump_version(connection: Connection) -> None:
-    """Increment the change counter of aggregates, which serializes writers."""
-    change_counters.bump(connection, SUBJECT)
 
 
 def replace(

@@ -6,7 +6,7 @@ of each tree to a text.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -189,7 +189,14 @@ def map_trees(
     ids = [provider.id for provider in tree_providers]
     uuids = [provider.uuid for provider in tree_providers]
     inventories_by_id = inventory_store.map_by_provider_id(connection, ids)
-    used = _sum_used(connection, ids)
+    columns, classes = allocations.c, tables.resource_classes.c
+    sums = (
+        select(columns.resource_provider_id, classes.name, func.sum(columns.used))
+        .join(tables.resource_classes, classes.id == columns.resource_class_id)
+        .group_by(columns.resource_provider_id, classes.name)
+    )
+    amounts = sql.select_in_batches(connection, sums, columns.resource_provider_id, ids)
+    used = nest_rows((provider, name, int(amount)) for provider, name, amount in amounts)
     carried = placement_traits.ASSOCIATIONS.map_by_provider_uuid(connection, uuids)
     joined = aggregates.map_by_provider_uuid(connection, uuids)
     by_root: dict[int, list[ProviderInTree]] = defaultdict(list)
@@ -204,17 +211,6 @@ def map_trees(
             )
         )
     return {root: tuple(members) for root, members in by_root.items()}
-
-
-def _sum_used(connection: Connection, ids: Iterable[int]) -> dict[int, dict[str, int]]:
-    columns = allocations.c
-    query = (
-        select(columns.resource_provider_id, tables.resource_classes.c.name, func.sum(columns.used))
-        .join(tables.resource_classes, tables.resource_classes.c.id == columns.resource_class_id)
-        .group_by(columns.resource_provider_id, tables.resource_classes.c.name)
-    )
-    rows = sql.select_in_batches(connection, query, columns.resource_provider_id, ids)
-    return nest_rows((provider, name, int(amount)) for provider, name, amount in rows)
 
 
 def _limit_to_roots(connection: Connection, query: Select[Any], roots: Roots) -> Select[Any]:

@@ -23,8 +23,9 @@ ENABLED_NODES = "enabled_nodes"
 _COLUMNS = services.c
 #: Columns in the order of the fields of :class:`Service`.
 _SERVICES = select(*(_COLUMNS[name] for name in Service._fields))
-_FIXED = {"id", "host", "binary", "created_at"}
-_CHANGING = tuple(name for name in Service._fields if name not in _FIXED)
+_CHANGING = tuple(
+    name for name in Service._fields if name not in {"id", "host", "binary", "created_at"}
+)
 
 
 def map_by_host(

@@ -2,11 +2,13 @@
 """Views of hosts: the list, single documents and sums."""
 
 from datetime import datetime, timedelta
+from functools import partial
 
 import pytest
 
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import NovaCell
+from placement_sched.store import change_counters
 from placement_sched.store.compute import cells, host_aggregates, services
 from tests.conftest import make_settings
 from tests.support.clouds import uuid_of
@@ -179,7 +181,7 @@ def test_host_shows_its_report_with_times_and_its_service(cloud_app):
 def test_invalid_policy_of_a_host_is_shown_with_its_error(cloud_app):
     database = cloud_app.app.services.database
     add_aggregate(database, "other", ["cn4"], {"sched_policy": "nowhere"})
-    database.write(host_aggregates.bump_version)
+    database.write(partial(change_counters.bump, subject=host_aggregates.SUBJECT))
     assert index_hosts_by_name(list_hosts(cloud_app))["cn4"]["policy"] == "nowhere"
     policy = cloud_app.get(f"{HOSTS_PATH}/cn4").json["policy"]
     assert not policy["usable"]
@@ -217,7 +219,7 @@ def test_overview_counts_a_host_in_each_of_its_aggregates(cloud_app):
     database = cloud_app.app.services.database
     add_aggregate(database, "shelf", ["cn1", "cn4"])
     add_aggregate(database, "bare")
-    database.write(host_aggregates.bump_version)
+    database.write(partial(change_counters.bump, subject=host_aggregates.SUBJECT))
     listed = index_hosts_by_name(list_hosts(cloud_app))
     names = {each["name"]: each for each in cloud_app.get(OVERVIEW_PATH).json["aggregates"]}
     assert "bare" not in names
