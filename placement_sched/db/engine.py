@@ -327,24 +327,20 @@ def _create_sqlite_engine(
         connection.execute("PRAGMA foreign_keys=ON")
 
     if autocommit and options.read_timeout:
-        _stop_late_statements(engine, options.read_timeout)
+
+        @event.listens_for(engine, "connect")
+        def watch(connection: Any, record: Any) -> None:
+            info = record.info
+            info[_DEADLINE] = inf
+            connection.set_progress_handler(lambda: monotonic() > info[_DEADLINE], _SQLITE_STEPS)
+
+        @event.listens_for(engine, "before_cursor_execute")
+        def begin(connection: Connection, *_statement: object) -> None:
+            connection.info[_DEADLINE] = monotonic() + options.read_timeout
+
     if not autocommit:
         _begin_with(engine, BEGIN)
     return engine
-
-
-def _stop_late_statements(engine: Engine, seconds: int) -> None:
-    """Interrupt each statement of an SQLite engine after ``seconds``."""
-
-    @event.listens_for(engine, "connect")
-    def watch(connection: Any, record: Any) -> None:
-        info = record.info
-        info[_DEADLINE] = inf
-        connection.set_progress_handler(lambda: monotonic() > info[_DEADLINE], _SQLITE_STEPS)
-
-    @event.listens_for(engine, "before_cursor_execute")
-    def begin(connection: Connection, *_statement: object) -> None:
-        connection.info[_DEADLINE] = monotonic() + seconds
 
 
 def replace_closed_connections(engine: Engine) -> None:

@@ -171,12 +171,6 @@ class _Handler(BaseHTTPRequestHandler):
     respond: Callable[[str, str], tuple[HTTPStatus, str, bytes]]
 
     def do_GET(self) -> None:
-        self._send(with_body=True)
-
-    def do_HEAD(self) -> None:
-        self._send(with_body=False)
-
-    def _send(self, *, with_body: bool) -> None:
         accept = self.headers.get("Accept", "")
         status, content_type, body = self.respond(urlsplit(self.path).path, accept)
         self.send_response(status)
@@ -184,8 +178,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
-        if with_body:
+        if self.command != "HEAD":
             self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
 
     def log_message(self, *_args: Any) -> None:
         """Log nothing: a scrape is not a request of nova."""

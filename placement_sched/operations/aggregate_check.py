@@ -10,7 +10,7 @@ the same hosts.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
+from enum import Enum
 from functools import cached_property
 from itertools import product
 
@@ -49,41 +49,37 @@ class Reserved:
     forbidden_images: tuple[str, ...]
 
 
-class Kind(StrEnum):
-    """Kind of a finding, with the name that ``--format json`` prints."""
+class _Kind(Enum):
+    """Kind of a finding, whose sentence is the value."""
 
-    FILTER_OFF = "filter_off"
-    VALUE_IGNORED = "value_ignored"
-    TRAIT_UNKNOWN = "trait_unknown"
-    TRAIT_UNREQUESTED = "trait_unrequested"
-    OPEN_TO_NOBODY = "open_to_nobody"
-    TRAIT_LACKING = "trait_lacking"
-    TRAIT_OUTSIDE = "trait_outside"
-    HOST_WITHOUT_PROVIDER = "host_without_provider"
-    NOT_IN_PLACEMENT = "not_in_placement"
-    STALE_IN_PLACEMENT = "stale_in_placement"
-
-
-_DETAILS = {
-    Kind.FILTER_OFF: "[scheduler] enable_isolated_aggregate_filtering is off, so no request is "
-    "excluded from {reserved}",
-    Kind.VALUE_IGNORED: "{key}={value} has no effect: only the value 'required' is used",
-    Kind.TRAIT_UNKNOWN: "trait {trait} does not exist: requests for it are rejected. sync_traits "
-    "creates it if it is CUSTOM_",
-    Kind.TRAIT_UNREQUESTED: "no stored flavor and no stored image requires {trait}, {so} use "
-    "the hosts",
-    Kind.OPEN_TO_NOBODY: "no stored flavor, with or without an image, requires all of {all}, "
-    "{so} use the hosts",
-    Kind.TRAIT_LACKING: "{lacks} trait {trait}, so requests for it do not fit there. sync_traits "
-    "adds it",
-    Kind.TRAIT_OUTSIDE: "{served} trait {trait} but {is} in no aggregate reserved by this "
-    "trait: requests that do not require the trait may also be scheduled there",
-    Kind.HOST_WITHOUT_PROVIDER: "{is} in the aggregate but {has} no resource provider",
-    Kind.NOT_IN_PLACEMENT: "{is} in the host aggregate but not in the provider aggregate. "
-    "sync_aggregates adds it",
-    Kind.STALE_IN_PLACEMENT: "{is} in the provider aggregate but not in the host aggregate. "
-    "sync_aggregates --remove-stale removes it",
-}
+    FILTER_OFF = (
+        "[scheduler] enable_isolated_aggregate_filtering is off, so no request is "
+        "excluded from {reserved}"
+    )
+    VALUE_IGNORED = "{key}={value} has no effect: only the value 'required' is used"
+    TRAIT_UNKNOWN = (
+        "trait {trait} does not exist: requests for it are rejected. sync_traits "
+        "creates it if it is CUSTOM_"
+    )
+    TRAIT_UNREQUESTED = "no stored flavor and no stored image requires {trait}, {so} use the hosts"
+    OPEN_TO_NOBODY = (
+        "no stored flavor, with or without an image, requires all of {all}, {so} use the hosts"
+    )
+    TRAIT_LACKING = (
+        "{lacks} trait {trait}, so requests for it do not fit there. sync_traits adds it"
+    )
+    TRAIT_OUTSIDE = (
+        "{served} trait {trait} but {is} in no aggregate reserved by this "
+        "trait: requests that do not require the trait may also be scheduled there"
+    )
+    HOST_WITHOUT_PROVIDER = "{is} in the aggregate but {has} no resource provider"
+    NOT_IN_PLACEMENT = (
+        "{is} in the host aggregate but not in the provider aggregate. sync_aggregates adds it"
+    )
+    STALE_IN_PLACEMENT = (
+        "{is} in the provider aggregate but not in the host aggregate. "
+        "sync_aggregates --remove-stale removes it"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +90,7 @@ class Finding:
     are written before ``detail``, the result is a sentence.
     """
 
-    kind: Kind
+    kind: str
     detail: str
     aggregate: str | None = None
     trait: str | None = None
@@ -102,15 +98,15 @@ class Finding:
 
 
 def _build_finding(
-    kind: Kind,
+    kind: _Kind,
     aggregate: HostAggregate | None = None,
     trait: str | None = None,
     names: Sequence[str] = (),
     **words: str,
 ) -> Finding:
-    detail = _DETAILS[kind].format(trait=trait, **_choose_verbs(names), **words)
+    detail = kind.value.format(trait=trait, **_choose_verbs(names), **words)
     name = None if aggregate is None else aggregate.name
-    return Finding(kind, detail, name, trait, tuple(sorted(names)))
+    return Finding(kind.name.lower(), detail, name, trait, tuple(sorted(names)))
 
 
 def _choose_verbs(names: Sequence[str]) -> Mapping[str, str]:
@@ -298,25 +294,25 @@ def _check_metadata(
 ) -> Iterator[Finding]:
     if topology.reserved and not filtering:
         yield _build_finding(
-            Kind.FILTER_OFF, reserved=", ".join(item.name for item in topology.reserved)
+            _Kind.FILTER_OFF, reserved=", ".join(item.name for item in topology.reserved)
         )
     for aggregate in topology.hosts.aggregates:
         for key, value in aggregate.metadata.items():
             if key.startswith(_PREFIX) and value != "required":
                 trait = key.removeprefix(_PREFIX)
-                yield _build_finding(Kind.VALUE_IGNORED, aggregate, trait, key=key, value=value)
+                yield _build_finding(_Kind.VALUE_IGNORED, aggregate, trait, key=key, value=value)
     so = "so no request may" if filtering else "so once the filter is on no request may"
     for aggregate in topology.reserved:
         required = sorted(aggregate.reserving_traits)
         for trait in required:
             if trait not in topology.existing_traits:
-                yield _build_finding(Kind.TRAIT_UNKNOWN, aggregate, trait)
+                yield _build_finding(_Kind.TRAIT_UNKNOWN, aggregate, trait)
         unrequired = [trait for trait in required if trait not in requirements.traits]
         yield from (
-            _build_finding(Kind.TRAIT_UNREQUESTED, aggregate, trait, so=so) for trait in unrequired
+            _build_finding(_Kind.TRAIT_UNREQUESTED, aggregate, trait, so=so) for trait in unrequired
         )
         if not unrequired and not requirements.can_use(aggregate):
-            yield _build_finding(Kind.OPEN_TO_NOBODY, aggregate, all=", ".join(required), so=so)
+            yield _build_finding(_Kind.OPEN_TO_NOBODY, aggregate, all=", ".join(required), so=so)
 
 
 def _check_membership(topology: _Topology) -> Iterator[Finding]:
@@ -325,12 +321,12 @@ def _check_membership(topology: _Topology) -> Iterator[Finding]:
         if without := [
             host for host in aggregate.hosts if not existing & nodes.get(host, frozenset())
         ]:
-            yield _build_finding(Kind.HOST_WITHOUT_PROVIDER, aggregate, names=without)
+            yield _build_finding(_Kind.HOST_WITHOUT_PROVIDER, aggregate, names=without)
     for differing in topology.hosts.find_disagreements(topology.members):
         if lacking := topology.list_names(differing.lacking & existing):
-            yield _build_finding(Kind.NOT_IN_PLACEMENT, differing.aggregate, names=lacking)
+            yield _build_finding(_Kind.NOT_IN_PLACEMENT, differing.aggregate, names=lacking)
         if stale := topology.list_names(differing.stale):
-            yield _build_finding(Kind.STALE_IN_PLACEMENT, differing.aggregate, names=stale)
+            yield _build_finding(_Kind.STALE_IN_PLACEMENT, differing.aggregate, names=stale)
 
 
 def _check_providers(topology: _Topology) -> Iterator[Finding]:
@@ -339,15 +335,15 @@ def _check_providers(topology: _Topology) -> Iterator[Finding]:
             nodes = topology.hosts.list_nodes(aggregate) & topology.providers.keys()
             if lacking := nodes - topology.carriers.get(trait, frozenset()):
                 yield _build_finding(
-                    Kind.TRAIT_LACKING, aggregate, trait, topology.list_names(lacking)
+                    _Kind.TRAIT_LACKING, aggregate, trait, topology.list_names(lacking)
                 )
     for trait in sorted(topology.carriers):
         if outside := topology.list_names(topology.find_outside(trait)):
             has = _choose_verbs(outside)["has"]
-            yield _build_finding(Kind.TRAIT_OUTSIDE, trait=trait, names=outside, served=has)
+            yield _build_finding(_Kind.TRAIT_OUTSIDE, trait=trait, names=outside, served=has)
         served, sharing = topology.find_served_outside(trait)
         if served:
             names = topology.list_names(served)
             providers = ", ".join(topology.list_names(sharing))
             served_by = f"{_choose_verbs(names)['is']} served by {providers} with"
-            yield _build_finding(Kind.TRAIT_OUTSIDE, trait=trait, names=names, served=served_by)
+            yield _build_finding(_Kind.TRAIT_OUTSIDE, trait=trait, names=names, served=served_by)

@@ -121,7 +121,14 @@ class Preparation:
             if not self._slots.acquire(blocking=False):
                 raise Unavailable(_BUSY)
             try:
-                self._prepare_once()
+                if not self._lock.acquire(timeout=_MAX_WAIT):
+                    raise Unavailable(_BUSY)
+                try:
+                    if not self._done:
+                        self._prepare()
+                        self._done = True
+                finally:
+                    self._lock.release()
             finally:
                 self._slots.release()
         self.run_refresh()
@@ -131,16 +138,6 @@ class Preparation:
         if self._done:
             for task in self._periodic_tasks:
                 task()
-
-    def _prepare_once(self) -> None:
-        if not self._lock.acquire(timeout=_MAX_WAIT):
-            raise Unavailable(_BUSY)
-        try:
-            if not self._done:
-                self._prepare()
-                self._done = True
-        finally:
-            self._lock.release()
 
     def _prepare(self) -> None:
         try:

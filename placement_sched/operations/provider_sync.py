@@ -382,7 +382,14 @@ def _synchronize(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
         for pair, aggregate in record.items()
         if pair in required and aggregate not in required[pair]
     }
-    run.problems += [*_report_rejected_traits(scope, rejected), *required_elsewhere.values()]
+    for name in sorted(rejected):
+        requiring = ", ".join(each.name for each in scope if name in each.reserving_traits)
+        detail = (
+            f"trait {name}, required by aggregate {requiring}, does not exist and cannot be "
+            "created: its name must be CUSTOM_ with capital letters, digits and underscores"
+        )
+        run.problems.append(SyncProblem(SyncCode.TRAIT_REJECTED, name, detail))
+    run.problems += required_elsewhere.values()
     if not run.dry_run:
         placement.update_record(new_aggregates, outdated - carried.keys(), lacking)
     for trait in sorted(reserving_traits - existing - rejected):
@@ -439,15 +446,3 @@ def _find_required_elsewhere(
             )
             problems[provider, trait] = SyncProblem(SyncCode.AGGREGATE_UNKNOWN, host, detail)
     return problems
-
-
-def _report_rejected_traits(
-    scope: Iterable[HostAggregate], rejected: Collection[str]
-) -> Iterable[SyncProblem]:
-    for name in sorted(rejected):
-        requiring = ", ".join(each.name for each in scope if name in each.reserving_traits)
-        detail = (
-            f"trait {name}, required by aggregate {requiring}, does not exist and cannot be "
-            "created: its name must be CUSTOM_ with capital letters, digits and underscores"
-        )
-        yield SyncProblem(SyncCode.TRAIT_REJECTED, name, detail)

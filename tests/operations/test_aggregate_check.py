@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.model.image import StoredImage
-from placement_sched.operations.aggregate_check import Kind, check_aggregates
+from placement_sched.operations.aggregate_check import check_aggregates
 from placement_sched.store import images
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import resource_providers
@@ -93,7 +93,7 @@ def test_disabled_isolated_aggregate_filtering_is_a_finding(cloud):
     (finding,) = run_aggregate_check(
         cloud, scheduler__enable_isolated_aggregate_filtering=False
     ).findings
-    assert finding.kind is Kind.FILTER_OFF
+    assert finding.kind == "filter_off"
     assert "windows" in finding.detail
 
 
@@ -101,24 +101,20 @@ def test_disabled_isolated_aggregate_filtering_is_a_finding(cloud):
 def test_trait_metadata_value_without_effect_is_a_finding(cloud, value):
     set_metadata(cloud, "all", {"trait:CUSTOM_X": value})
     (finding,) = run_aggregate_check(cloud).findings
-    assert (finding.kind, finding.aggregate, finding.trait) == (
-        Kind.VALUE_IGNORED,
-        "all",
-        "CUSTOM_X",
-    )
+    assert (finding.kind, finding.aggregate, finding.trait) == ("value_ignored", "all", "CUSTOM_X")
 
 
 def test_required_trait_that_does_not_exist_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:HW_NIX": "required"})
     add_flavor(cloud, "m1.nix", LICENSED_TRAIT, "HW_NIX")
-    assert list_finding_kinds(cloud) == [Kind.TRAIT_UNKNOWN, Kind.TRAIT_LACKING]
+    assert list_finding_kinds(cloud) == ["trait_unknown", "trait_lacking"]
 
 
 def test_aggregate_trait_that_no_flavor_requests_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_own_traits(cloud)
     (finding,) = run_aggregate_check(cloud).findings
-    assert (finding.kind, finding.trait) == (Kind.TRAIT_UNREQUESTED, "CUSTOM_OTHER")
+    assert (finding.kind, finding.trait) == ("trait_unrequested", "CUSTOM_OTHER")
     assert finding.detail.endswith(", so no request may use the hosts")
 
 
@@ -129,13 +125,13 @@ def test_aggregate_traits_never_requested_together_are_a_finding(cloud):
     assert list_finding_kinds(cloud) == []  # the image requires both traits
     remove_image(cloud, "windows")
     (finding,) = run_aggregate_check(cloud).findings
-    assert finding.kind is Kind.OPEN_TO_NOBODY
+    assert finding.kind == "open_to_nobody"
     assert finding.detail.endswith(", so no request may use the hosts")
 
 
 @pytest.mark.parametrize(
     ("requested_trait", "kind"),
-    [(LICENSED_TRAIT, Kind.TRAIT_UNREQUESTED), ("CUSTOM_OTHER", Kind.OPEN_TO_NOBODY)],
+    [(LICENSED_TRAIT, "trait_unrequested"), ("CUSTOM_OTHER", "open_to_nobody")],
 )
 def test_findings_with_disabled_filtering_describe_its_effect(cloud, requested_trait, kind):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
@@ -145,7 +141,7 @@ def test_findings_with_disabled_filtering_describe_its_effect(cloud, requested_t
     off, finding = run_aggregate_check(
         cloud, scheduler__enable_isolated_aggregate_filtering=False
     ).findings
-    assert off.kind is Kind.FILTER_OFF
+    assert off.kind == "filter_off"
     assert finding.kind is kind
     assert finding.detail.endswith(", so once the filter is on no request may use the hosts")
 
@@ -164,7 +160,7 @@ def test_aggregate_host_without_the_trait_is_a_finding(cloud):
     sync_own_aggregates(cloud)
     (finding,) = run_aggregate_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.trait, finding.names) == (
-        Kind.TRAIT_LACKING,
+        "trait_lacking",
         "windows",
         LICENSED_TRAIT,
         ("win2",),
@@ -184,11 +180,7 @@ def add_host_to_aggregate(database, aggregate, host):
 def test_aggregate_trait_of_a_host_outside_is_a_finding(cloud):
     add_unrecorded_trait(cloud, add_node(cloud, "stray"))
     (finding,) = run_aggregate_check(cloud).findings
-    assert (finding.kind, finding.aggregate, finding.names) == (
-        Kind.TRAIT_OUTSIDE,
-        None,
-        ("stray",),
-    )
+    assert (finding.kind, finding.aggregate, finding.names) == ("trait_outside", None, ("stray",))
 
 
 def test_child_provider_of_a_reserved_host_counts_as_in_the_aggregate(cloud):
@@ -206,7 +198,7 @@ def test_node_in_the_provider_aggregate_only_counts_as_in_the_aggregate(cloud):
     add_host_to_aggregate(cloud, "windows", "stale")
     sync_own_aggregates(cloud)
     cloud.write(lambda connection: remove_host_from_aggregate(connection, "windows", "stale"))
-    assert list_finding_kinds(cloud) == [Kind.STALE_IN_PLACEMENT]
+    assert list_finding_kinds(cloud) == ["stale_in_placement"]
 
 
 def share_storage_with_hosts(app, name, *aggregates):
@@ -263,7 +255,7 @@ def test_hosts_with_the_trait_of_shared_storage_are_a_finding(cloud, sqlite_app)
     assert find_candidate_nodes_with_the_trait(sqlite_app) == set(nodes.values())
     (finding,) = run_aggregate_check(cloud).findings
     assert (finding.kind, finding.trait, finding.names) == (
-        Kind.TRAIT_OUTSIDE,
+        "trait_outside",
         LICENSED_TRAIT,
         ("cn1",),
     )
@@ -275,7 +267,7 @@ def test_provider_without_host_counts_as_outside_the_aggregate(cloud):
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
     add_unrecorded_trait(cloud, uuid_of("new"))
     (finding,) = run_aggregate_check(cloud).findings
-    assert (finding.kind, finding.names) == (Kind.TRAIT_OUTSIDE, ("new",))
+    assert (finding.kind, finding.names) == ("trait_outside", ("new",))
 
 
 def test_shared_storage_without_hosts_is_no_finding(cloud, sqlite_app):
@@ -290,7 +282,7 @@ def test_aggregate_host_without_provider_is_a_finding(cloud):
         add_host_to_aggregate(cloud, "all", host)
     (finding,) = run_aggregate_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.names) == (
-        Kind.HOST_WITHOUT_PROVIDER,
+        "host_without_provider",
         "all",
         ("ghost", "nodeonly"),
     )
@@ -304,10 +296,7 @@ def test_hosts_that_only_placement_or_nova_has_in_an_aggregate_are_a_finding(clo
         (finding.kind, finding.aggregate, finding.names)
         for finding in run_aggregate_check(cloud).findings
     ]
-    assert found == [
-        (Kind.NOT_IN_PLACEMENT, "all", ("cn2",)),
-        (Kind.STALE_IN_PLACEMENT, "all", ("cn1",)),
-    ]
+    assert found == [("not_in_placement", "all", ("cn2",)), ("stale_in_placement", "all", ("cn1",))]
     sync_own_aggregates(cloud, remove_stale=True)
     assert list_finding_kinds(cloud) == []
 
