@@ -259,10 +259,7 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
 
 
 def _list_checks(settings: Settings, clock: Clock) -> list[tuple[str, Callable[[], object]]]:
-    """List the checks of values, as pairs of an option group and a function.
-
-    The group is that of a service that the check connects to, or empty.
-    """
+    """List the checks of values, each with the group of its service or ""."""
     return [
         ("", partial(build_database_url, settings)),
         ("", partial(get_plugins, settings, clock)),

@@ -361,10 +361,7 @@ class HealOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """The result for an instance: its allocations, or the reason for none.
-
-    ``allocations`` maps providers to amounts by resource class.
-    """
+    """The allocations of an instance by provider, or the reason for none."""
 
     instance: str
     outcome: HealOutcome
@@ -474,8 +471,7 @@ class Healer:
             nodes = compute_nodes.map_uuids_by_name(connection, {instance.host or ""})
             node = nodes.get((instance.host or "", instance.node or ""))
             request = instances.map_requests(connection, [uuid]).get(uuid)
-            result, claim = self._plan(instance, rows, node, request)
-            return result, [] if claim is None else [claim]
+            return self._plan(instance, rows, node, request)
         return None, []
 
     def _plan(
@@ -484,20 +480,20 @@ class Healer:
         rows: Sequence[Allocation],
         node: str | None,
         request: Document | None,
-    ) -> tuple[Healing, ConsumerClaim | None]:
+    ) -> tuple[Healing, list[ConsumerClaim]]:
         end = partial(Healing, instance=instance.uuid)
         if reason := self._find_reason_to_skip(instance, rows):
-            return end(outcome=HealOutcome.SKIPPED, reason=reason), None
+            return end(outcome=HealOutcome.SKIPPED, reason=reason), []
         if rows and not self.request.force:
             amounts = _map_amounts_by_provider(rows)
         elif node is None:
             reason = f"there is no compute node {instance.node} of host {instance.host}"
-            return end(outcome=HealOutcome.NO_NODE, reason=reason), None
+            return end(outcome=HealOutcome.NO_NODE, reason=reason), []
         else:
             try:
                 amounts = {node: _compute_requested_amounts(instance, request)}
             except Invalid as wrong:
-                return end(outcome=HealOutcome.FAILED, reason=wrong.detail), None
+                return end(outcome=HealOutcome.FAILED, reason=wrong.detail), []
         claim = ConsumerClaim(
             consumer=instance.uuid,
             allocations=amounts,
@@ -508,7 +504,7 @@ class Healer:
             generation=rows[0].consumer.generation if rows else None,
         )
         outcome = HealOutcome.UPDATED if rows else HealOutcome.CREATED
-        return end(outcome=outcome, allocations=amounts), claim
+        return end(outcome=outcome, allocations=amounts), [claim]
 
     def _find_reason_to_skip(self, instance: Instance, rows: Sequence[Allocation]) -> str | None:
         if instance.task_state is not None:

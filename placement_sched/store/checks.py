@@ -397,7 +397,7 @@ def _iterate_broken_trees(
 
 def list_orphans(
     connection: Connection, provider_id: int | None = None, uuids: Collection[str] | None = None
-) -> list[str]:
+) -> tuple[str, ...]:
     """Return orphans (of ``uuids``) with allocations from a provider or node.
 
     An orphan is a consumer without an instance record. Consumers of other types than instances do
@@ -420,8 +420,8 @@ def list_orphans(
         query = query.join(resource_providers, _OF_PROVIDER).join(_ROOT, _OF_ROOT)
         query = query.join(compute_nodes, is_same_uuid(compute_nodes.c.uuid, _ROOT.c.uuid))
     if uuids is None:
-        return list(connection.scalars(query.order_by(_CONSUMER_ID)))
-    return sorted(sql.select_scalars_in_batches(connection, query, _CONSUMER_ID, uuids))
+        return tuple(connection.scalars(query.order_by(_CONSUMER_ID)))
+    return tuple(sql.select_scalars_in_batches(connection, query, _CONSUMER_ID, uuids))
 
 
 def list_consumers_in_trees(connection: Connection, roots: Collection[str]) -> tuple[str, ...]:

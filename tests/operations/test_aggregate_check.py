@@ -142,7 +142,7 @@ def test_findings_with_disabled_filtering_describe_its_effect(cloud, requested_t
         cloud, scheduler__enable_isolated_aggregate_filtering=False
     ).findings
     assert off.kind == "filter_off"
-    assert finding.kind is kind
+    assert finding.kind == kind
     assert finding.detail.endswith(", so once the filter is on no request may use the hosts")
 
 

@@ -146,7 +146,9 @@ class Follower:
         self._cells.run_for_each_cell(
             lambda cell: self._instances.follow(cell, totals), totals=totals
         )
-        self._instances.follow_cell0(totals)
+        if self._cells.cell0 is not None:  # instances may have moved there
+            with suppress(NovaDatabaseUnavailable):
+                self._instances.follow(self._cells.cell0, totals)
         self._instances.reconcile(joined, totals)
 
     def refresh(self) -> None:

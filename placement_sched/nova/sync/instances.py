@@ -291,12 +291,6 @@ class InstanceSync:
         cell.instances.keep(moving)
         cell.instances_read = now
 
-    def follow_cell0(self, totals: SyncTotals) -> None:
-        """Delete records of instances that moved to cell0 since its last reading."""
-        if self._cells.cell0 is not None:
-            with suppress(NovaDatabaseUnavailable):
-                self.follow(self._cells.cell0, totals)
-
     def reconcile(
         self,
         uuids: Collection[str],

@@ -56,7 +56,11 @@ def _merge_hosts(merge_state: MergeState, entry: Json) -> None:
     hosts, names = _read_host_names(entry)
     uuids = expand_entries(entry, "uuid", len(names))
     addresses = expand_entries(entry, "host_ip", len(names))
-    reported = _read_node_report(merge_state, entry, hosts[0], names[0], addresses[0])
+    reported: ComputeNode | None = None
+    if fields := {key: value for key, value in entry.items() if key in _REPORTED}:
+        first = {"uuid": derive_uuid("node", hosts[0], names[0]), "host": hosts[0]}
+        first |= {"hypervisor_hostname": names[0], "host_ip": addresses[0]}
+        reported = read_report({**fields, **first}, merge_state.defaults).node
     roots: list[_ProviderAndRoot] = []
     for host, name, entry_uuid, address in zip(hosts, names, uuids, addresses, strict=True):
         existing_uuid = merge_state.node_uuids.get((host, name))
@@ -89,17 +93,6 @@ def _read_host_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     count = max(len(entry["host"]), len(names))
     hosts = expand_entries(entry, "host", count)
     return hosts, expand_entries({key: names}, key, count)
-
-
-def _read_node_report(
-    merge_state: MergeState, entry: Json, host: str, name: str, ip: str | None
-) -> ComputeNode | None:
-    reported = {key: value for key, value in entry.items() if key in _REPORTED}
-    if not reported:
-        return None
-    uuid = derive_uuid("node", host, name)
-    names = {"uuid": uuid, "host": host, "hypervisor_hostname": name, "host_ip": ip}
-    return read_report({**reported, **names}, merge_state.defaults).node
 
 
 def _put_root(

@@ -48,10 +48,7 @@ TreeAmounts = Mapping[str, tuple[int, int]]
 
 
 class ServedNode(NamedTuple):
-    """A compute node with its compute service and the id of its provider.
-
-    A host without a compute service is treated as enabled and never seen up.
-    """
+    """A compute node with its service (default: enabled, never seen up)."""
 
     host: str
     node: str

@@ -138,10 +138,7 @@ class Associations:
     def remove(
         self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
     ) -> frozenset[int]:
-        """Remove a member from providers, and return the changed provider ids.
-
-        Locks the providers, and increments the generations of the changed providers.
-        """
+        """Remove a member like :meth:`add`, and return the changed provider ids."""
         ids = set(provider_ids)
         member_id = self.map_ids(connection, [name]).get(name)
         if member_id is None or not ids:

@@ -81,10 +81,7 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
 
 @cache  # each nova-compute sends these queries every minute
 def _build_identity_statement(*, by_name: bool, uuids: int, members: int) -> FrequentStatement:
-    """Build the statement that filters by name, uuid and tree member.
-
-    ``uuids`` and ``members`` are the numbers of their spellings (0: no filter).
-    """
+    """Build the statement for name, uuid and tree, by numbers of spellings."""
     statement = PROVIDERS
     if by_name:
         statement = statement.where(_PROVIDERS.name == bindparam("name"))

@@ -140,10 +140,7 @@ class UuidQuery:
 
 
 class DetailsQuery:
-    """A query of a provider with its details, such as its traits.
-
-    Both are read by a single statement, because two statements take nearly twice as long.
-    """
+    """A query of a provider and its details by a single, faster statement."""
 
     def __init__(
         self,
