@@ -150,12 +150,9 @@ def forget_old_marks(connection: Connection, last: datetime | None) -> datetime:
     now: datetime = connection.scalar(text(f"SELECT {sql.build_time(connection)}"))
     if last is None:
         return now
-    done_age, rejected_age = (
-        timedelta(minutes=MINUTES_OF_COMMITTED),
-        timedelta(minutes=MINUTES_OF_REJECTED),
-    )
-    times = {"last": last, "done": now - done_age, "rejected": now - rejected_age}
-    times["ahead"] = max(now, last) + rejected_age
+    rejected_age = timedelta(minutes=MINUTES_OF_REJECTED)
+    times = {"last": last, "done": now - timedelta(minutes=MINUTES_OF_COMMITTED)}
+    times |= {"rejected": now - rejected_age, "ahead": max(now, last) + rejected_age}
     for _ in range(_MAX_BATCHES):
         # Found without a lock, so that the statement waits for no running transaction.
         ids = connection.execute(_FIND_OLD_MARKS, {**times, "most": _BATCH}).scalars().all()

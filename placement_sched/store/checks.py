@@ -179,11 +179,8 @@ def select_spelled_twice(uuid: Column[Any], name: str) -> Select[Any]:
 
 def _select_allocated_twice() -> Select[Any]:
     # Grouped before the names are joined: MariaDB takes four times as long in the other order.
-    place = (
-        _ALLOCATIONS.consumer_id,
-        _ALLOCATIONS.resource_provider_id,
-        _ALLOCATIONS.resource_class_id,
-    )
+    names = ("consumer_id", "resource_provider_id", "resource_class_id")
+    place = [_ALLOCATIONS[name] for name in names]
     query = select(*place, func.count().label("times")).group_by(*place)
     twice = query.having(func.count() > 1).subquery().c
     return with_names(select(twice.consumer_id.label("consumer"), *_NAMES, twice.times), twice)

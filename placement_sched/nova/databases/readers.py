@@ -409,16 +409,12 @@ _INSTANCE_COLUMNS = tuple(
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 #: All columns that can change, without the flavor: nova changes it together with
 #: ``instance_type_id``, and writes it first.
-_INSTANCE_CHANGING = (
-    *(
-        _INSTANCES.updated_at,
-        _INSTANCES.deleted,
-        _INSTANCES.hidden,
-        _INSTANCES.host,
-        _INSTANCES.node,
-    ),
-    *(_INSTANCES.vm_state, _INSTANCES.task_state, _INSTANCES.display_name, _INSTANCES.image_ref),
-    *(_INSTANCES.instance_type_id, _INSTANCES.launched_at, *(_INSTANCES[name] for name in _SIZES)),
+_INSTANCE_CHANGING = tuple(
+    _INSTANCES[name]
+    for name in (
+        *("updated_at", "deleted", "hidden", "host", "node", "vm_state", "task_state"),
+        *("display_name", "image_ref", "instance_type_id", "launched_at", *_SIZES),
+    )
 )
 # During a move between cells there are two copies, and the hidden copy does not count.
 _INSTANCE_EXISTS = and_(

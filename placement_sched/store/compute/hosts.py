@@ -77,10 +77,7 @@ def list_served_nodes(connection: Connection, *, host: str | None = None) -> lis
     is_compute_service = and_(_SERVICES.host == _NODES.host, _SERVICES.binary == COMPUTE_BINARY)
     query = (
         select(
-            _NODES.host,
-            _NODES.hypervisor_hostname,
-            _NODES.uuid,
-            _NODES.cell_uuid,
+            *(_NODES[name] for name in ("host", "hypervisor_hostname", "uuid", "cell_uuid")),
             _PROVIDERS.id,
             func.coalesce(_SERVICES.disabled, 0),
             _SERVICES.disabled_reason,

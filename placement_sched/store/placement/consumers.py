@@ -78,9 +78,7 @@ OF_CONSUMERS = _CONSUMER_ID.in_(bindparam("consumers", expanding=True))
 _CURRENT_ALLOCATIONS = (
     select(
         _CONSUMER_ID,
-        allocations.c.resource_provider_id,
-        allocations.c.resource_class_id,
-        allocations.c.used,
+        *(allocations.c[name] for name in ("resource_provider_id", "resource_class_id", "used")),
     )
     .where(OF_CONSUMERS)
     .order_by(_CONSUMER_ID, allocations.c.id)

@@ -198,20 +198,11 @@ def _build_statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[A
 
     uuid = sa.literal_column("'\"'").concat(providers.uuid).concat(sa.literal_column("'\"'"))
     numbers = (
-        sa.func.coalesce(column, 0)
-        for column in (
-            providers.generation,
-            providers.root_provider_id,
-            providers.parent_provider_id,
-        )
+        sa.func.coalesce(providers[name], 0)
+        for name in ("generation", "root_provider_id", "parent_provider_id")
     )
-    amounts = (
-        inventories.total,
-        inventories.reserved,
-        inventories.min_unit,
-        inventories.max_unit,
-        inventories.step_size,
-    )
+    names = ("total", "reserved", "min_unit", "max_unit", "step_size")
+    amounts = [inventories[name] for name in names]
     owner, user = inventories.resource_provider_id, allocations.resource_provider_id
     ratio = _cast_exactly(dialect, inventories.allocation_ratio)
     inventory = select_rows(_INVENTORY, owner, inventories.resource_class_id, *amounts, ratio)
