@@ -248,14 +248,13 @@ def drop_times(row: NodeRow) -> tuple[Any, ...]:
 
 def build_report(row: NodeRow, cell_uuid: str) -> Json:
     """Convert a row to a report, or raise :class:`DocumentError`."""
-    report = {name: getattr(row, name) for name in _SAME_IN_REPORT}
     specs = _parse_json(row.supported_instances, "supported_hv_specs")
     stats = _parse_json(row.stats, "stats")
     if isinstance(stats, dict):
         # In nova a null value means the same as an absent value.
         stats = {key: value for key, value in stats.items() if value is not None}
     return {
-        **report,
+        **{name: getattr(row, name) for name in _SAME_IN_REPORT},
         "cell_uuid": cell_uuid,
         "hypervisor_type": row.hypervisor_type or "",
         "host_ip": None if row.host_ip is None else str(row.host_ip),
@@ -332,10 +331,9 @@ def map_heartbeats(connection: Connection, hosts: Collection[str]) -> dict[str, 
 
 def count_rows(connection: Connection) -> CellRowCounts:
     """Count the services and nodes of a cell, in a single statement."""
-    nodes = compute_nodes.c
     compute = select(literal(0), func.count(), func.coalesce(func.max(_SERVICES_COLUMNS.id), 0))
-    living = select(literal(1), func.count(), func.coalesce(func.max(nodes.id), 0))
-    query = union_all(compute.where(*_IS_COMPUTE), living.where(nodes.deleted == 0))
+    living = select(literal(1), func.count(), func.coalesce(func.max(_NODES.id), 0))
+    query = union_all(compute.where(*_IS_COMPUTE), living.where(_NODE_EXISTS))
     (_, service_count, newest_service), (_, node_count, newest_node) = sorted(
         map(tuple, connection.execute(query).all())
     )

@@ -38,7 +38,7 @@ _REQUEST = "request"
 FIELDS = (*(name.removesuffix("_digest") for name in _COLUMNS), _REQUEST)
 _TIMES = ("created_at", "launched_at")
 _METADATA = InstanceMetadata._fields
-_NO_TEXTS = {*_TIMES, *_METADATA}
+_TEXTS = [name for name in _COLUMNS if name not in {*_TIMES, *_METADATA}]
 #: The columns of a field, if they are not just the column of its name.
 _COLUMNS_OF = {
     "flavor": ("flavor", "flavor_digest", "flavorid"),
@@ -64,44 +64,11 @@ class _RecordChanged(Exception):
 
 
 class NewRecord(NamedTuple):
-    """A record to write, with ``values`` in the order of the compared columns."""
+    """A record to write: the row of the table without its id, and the flavor."""
 
     uuid: str
-    values: tuple[Any, ...]
+    row: dict[str, Any]
     flavor: RecordedFlavor
-    image: str | None
-    request: str | None
-    decision_uuid: str | None
-    updated_at: datetime
-
-    @property
-    def texts(self) -> dict[str, str | None]:
-        """Return the text columns by name, without times and JSON."""
-        columns = zip(_COLUMNS, self.values, strict=True)
-        texts = {name: value for name, value in columns if name not in _NO_TEXTS}
-        return {**texts, "flavorid": self.flavor.flavorid}
-
-    def select_columns(self, fields: Collection[str]) -> dict[str, Any]:
-        """Return the columns of these fields, and columns that every row needs."""
-        row = self.build_row()
-        names = {name for field in fields for name in _COLUMNS_OF.get(field, (field,))}
-        # The statement that writes rows needs a name even if the row exists already.
-        return {name: row[name] for name in row if name in {"uuid", "display_name", *names}} | {
-            "updated_at": self.updated_at
-        }
-
-    def build_row(self) -> dict[str, Any]:
-        """Return the row of the table, without its id."""
-        return {
-            "uuid": self.uuid,
-            **dict(zip(_COLUMNS, self.values, strict=True)),
-            "flavor": None,
-            "flavorid": find_storable_id(self.flavor.flavorid),
-            "image": self.image,
-            _REQUEST: self.request,
-            "decision_uuid": self.decision_uuid,
-            "updated_at": self.updated_at,
-        }
 
 
 def build_record(
@@ -129,52 +96,51 @@ def build_record(
             image = recorded.image
         created_at = created_at or parse_iso_time(recorded.created_at)
     created_at = created_at or now
-    values = (
-        *(host, node, instance.project_id, instance.user_id),
-        instance.display_name or instance.uuid,
-        *(instance.vm_state, instance.task_state, flavor.digest, image_id),
-        *(created_at, parse_iso_time(instance.launched_at)),
-        *(instance.metadata, instance.system_metadata, group),
-    )
-    return NewRecord(
-        uuid=instance.uuid,
-        values=values,
-        flavor=flavor,
-        image=image,
-        request=None if recorded is None else recorded.request,
-        decision_uuid=None if recorded is None else recorded.decision_uuid,
-        updated_at=parse_iso_time(instance.updated_at) or created_at,
-    )
+    same = ("uuid", "project_id", "user_id", "vm_state", "task_state", *_METADATA)
+    row = {
+        **{name: getattr(instance, name) for name in same},
+        "host": host,
+        "node": node,
+        "display_name": instance.display_name or instance.uuid,
+        "flavor": None,
+        "flavor_digest": flavor.digest,
+        "flavorid": find_storable_id(flavor.flavorid),
+        "image_id": image_id,
+        "image": image,
+        "server_group": group,
+        _REQUEST: None if recorded is None else recorded.request,
+        "decision_uuid": None if recorded is None else recorded.decision_uuid,
+        "created_at": created_at,
+        "launched_at": parse_iso_time(instance.launched_at),
+        "updated_at": parse_iso_time(instance.updated_at) or created_at,
+    }
+    return NewRecord(instance.uuid, row, flavor)
 
 
 def find_changed_columns(recorded: InstanceRecord | None, record: NewRecord) -> tuple[str, ...]:
     """Return the fields of a record that differ, or all fields if it is new."""
     if recorded is None:
         return FIELDS
-    old_values: list[Any] = list(recorded[1 : len(_COLUMNS) + 1])
-    for index in map(_COLUMNS.index, _TIMES):
-        old_values[index] = parse_iso_time(old_values[index])
-    old_values.append(recorded.request)
-    new_values = (*record.values, record.request)
-    if tuple(old_values) == new_values:
-        return ()
+    columns = (*_COLUMNS, _REQUEST)
+    old: dict[str, Any] = {name: getattr(recorded, name) for name in columns}
+    old |= {name: parse_iso_time(old[name]) for name in _TIMES}
     return tuple(
-        name for name, old, new in zip(FIELDS, old_values, new_values, strict=True) if old != new
+        field for field, name in zip(FIELDS, columns, strict=True) if old[name] != record.row[name]
     )
 
 
-def _add_request(record: NewRecord, nova_request: NovaRequest) -> NewRecord:
+def _add_request(row: dict[str, Any], nova_request: NovaRequest) -> None:
     """Add the request of an instance in nova to its record.
 
     Values that nova does not have stay as recorded. An image without properties is completed.
     """
-    old = orjson.loads(record.request) if record.request else {}
+    old = orjson.loads(row[_REQUEST]) if row[_REQUEST] else {}
     merged = {**old, **nova_request.request}
-    request = record.request if record.request and merged == old else to_storable(merged)
-    image = record.image
+    if not row[_REQUEST] or merged != old:
+        row[_REQUEST] = to_storable(merged)
+    image = row["image"]
     if nova_request.image and (image is None or orjson.loads(image).keys() == {"id"}):
-        image = to_storable(nova_request.image)
-    return record._replace(request=request, image=image)
+        row["image"] = to_storable(nova_request.image)
 
 
 def _needs_request(
@@ -456,8 +422,9 @@ class InstanceSync:
                 is_pending=existing is not None and self._is_pending(existing),
             )
             if instance.uuid in requests:
-                record = _add_request(record, requests[instance.uuid])
-            if not self._cells.is_left_out(place, record.texts, totals):
+                _add_request(record.row, requests[instance.uuid])
+            texts = {name: record.row[name] for name in _TEXTS} | {"flavorid": flavor.flavorid}
+            if not self._cells.is_left_out(place, texts, totals):
                 records.append(record)
         self._flavors.clear_if_full()
         return records
@@ -529,9 +496,9 @@ class InstanceSync:
         uuids = [*(record.uuid for record in differing), *deleted]
         if not uuids:
             return True
-        groups = {record.values[-1] for record in differing} - {None}
+        groups = {record.row["server_group"] for record in differing} - {None}
         texts = {record.flavor.digest: record.flavor.text for record in differing}
-        new = [record.build_row() for record in differing if record.uuid not in recorded]
+        new = [record.row for record in differing if record.uuid not in recorded]
         existing = [record for record in differing if record.uuid in recorded]
         fields = {
             name
@@ -540,6 +507,13 @@ class InstanceSync:
         }
         if any(recorded[record.uuid].has_own_flavor for record in existing):
             fields.add("flavor")
+        columns = {name for field in fields for name in _COLUMNS_OF.get(field, (field,))}
+        # The statement that writes rows needs a name even if the row exists already.
+        columns |= {"uuid", "display_name", "updated_at"}
+        changes = [
+            {name: value for name, value in record.row.items() if name in columns}
+            for record in existing
+        ]
         places = {key: recorded[key].place_and_state for key in uuids if key in recorded}
         places |= {row["uuid"]: instances.PlaceAndState.from_row(row) for row in new}
 
@@ -552,7 +526,7 @@ class InstanceSync:
             instances.add(connection, new)
             if places != instances.lock_by_uuid(connection, uuids):
                 raise _RecordChanged
-            instances.change(connection, [record.select_columns(fields) for record in existing])
+            instances.change(connection, changes)
             instances.remove(connection, deleted)
 
         try:

@@ -198,13 +198,10 @@ class ServiceSync:
     ) -> None:
         """Record the heartbeats of nova, even if they are earlier than recorded."""
         heartbeats = {host: row.last_seen_up for host, row in current.items() if row.last_seen_up}
-        old = {
-            host: recorded[host].last_seen_up or at
-            for host, at in heartbeats.items()
-            if host in recorded
-        }
         earlier = {
-            recorded[host].id: heartbeats[host] for host, at in old.items() if heartbeats[host] < at
+            service.id: heartbeats[host]
+            for host, service in recorded.items()
+            if (last := service.last_seen_up) and heartbeats.get(host, last) < last
         }
         if earlier:
             now = self._cells.clock()
