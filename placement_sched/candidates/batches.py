@@ -115,8 +115,7 @@ class CandidateBatches:
     def run(self) -> None:
         """Find candidates up to the limit, and add them to ``requests``.
 
-        With a limit, reading ends once enough candidates are found. Raises :class:`TooComplex` if
-        the budget is exceeded.
+        Raises :class:`TooComplex` if the budget is exceeded.
         """
         if self.missing_count == 0:
             return
@@ -133,10 +132,7 @@ class CandidateBatches:
             turn += 1
 
     def _group_by_shape(self, trees: ProviderTrees) -> _Batch:
-        """Group trees by shape.
-
-        If the order is random, each tree has a shape of its own.
-        """
+        """Group trees by shape, or each by itself if the order is random."""
         if len(self._shapes) > _MAX_SHAPES:
             self._shapes.clear()
         keys: Sequence[Any] = trees.keys if self.random is None else range(len(trees))
@@ -188,8 +184,7 @@ class CandidateBatches:
     def _take_combinations(self, batch: _Batch, first: int, end: int | None) -> bool:
         """Add candidates for combinations ``first`` to ``end`` - 1 of each tree.
 
-        If ``end`` is None, all later combinations are added. Stops at the limit. Returns whether
-        any combination was found.
+        ``end`` None means all. Stops at the limit. Returns whether any combination was found.
         """
         if batch.trees.may_repeat:
             return self._take_distinct(batch, first, end)
@@ -200,10 +195,7 @@ class CandidateBatches:
         return bool(len(trees))
 
     def _count_combinations(self, batch: _Batch, first: int, end: int | None) -> _Numbers:
-        """Return the number of combinations to take from each tree.
-
-        The cost of these candidates is subtracted from the work budget.
-        """
+        """Count the combinations to take from each tree, and charge for them."""
         missing_count, shape_numbers = self.missing_count, batch.shape_numbers
         counts_by_shape = np.zeros(len(batch.first_trees), np.int64)
         total = checked = paid = 0
@@ -322,10 +314,7 @@ class CandidateBatches:
             after, size = roots[-1], size * _GROWTH
 
     def _read_at_random(self, random: Random) -> Iterator[ProviderTrees]:
-        """Yield trees in random order.
-
-        If few trees of a batch may serve, later batches contain only trees that may serve.
-        """
+        """Yield trees in random order, and only serving trees if few may serve."""
         reader = self.reader
         roots = list(reader.source.find_roots(reader.search))
         random.shuffle(roots)
@@ -351,7 +340,6 @@ class CandidateBatches:
         return min(max(self.limit // (1 if self.in_turn else _PER_TREE), _MIN_BATCH), _MAX_BATCH)
 
     def _estimate_next_size(self, checked: int) -> int:
-        """Estimate the size of the next batch from the trees checked so far."""
         if self.missing_count is None:
             return _MAX_BATCH
         expected = self.missing_count * checked / max(len(self.requests), 1)

@@ -292,11 +292,7 @@ class ProviderCache:
             )
 
     def _start_full_load(self, connection: Connection) -> bool:
-        """Load all providers, on this thread or in the background.
-
-        Returns whether a background thread took over the load lock. Requests that already run
-        continue with the present columns.
-        """
+        """Load all providers, and return whether a thread took over the load lock."""
         with self._lock:
             self._position = None
         if self._open_connection is None:
@@ -362,10 +358,7 @@ class ProviderCache:
 
     @contextmanager
     def _lock_for_change(self) -> Iterator[None]:
-        """Lock the cache for a change.
-
-        If the change fails, all providers are reloaded later.
-        """
+        """Lock the cache, and reload all providers later if the change fails."""
         with self._lock:
             try:
                 yield

@@ -105,10 +105,7 @@ class RowValues:
         return True
 
     def renumber(self, numbers: NDArray[np.int64]) -> None:
-        """Change each row number ``row`` to ``numbers[row]``.
-
-        If the new number is negative, the values of the row are dropped.
-        """
+        """Change each row number to ``numbers[row]``, or drop it if negative."""
         new = numbers[self.rows]
         keep = new >= 0
         if not keep.all():
@@ -117,10 +114,7 @@ class RowValues:
         self.rows = new.astype(np.int32)
 
     def find_span(self, rows: slice) -> slice:
-        """Return the slice of each column with the values of these rows.
-
-        No row may have multiple values.
-        """
+        """Return the slice of each column for rows with at most 1 value each."""
         if self._is_dense(rows.stop - 1):
             return rows
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
@@ -139,10 +133,7 @@ class RowValues:
         return places, self.rows[places] == rows
 
     def _is_dense(self, last: int) -> bool:
-        """Return whether each row up to ``last`` has a value.
-
-        No row may have multiple values.
-        """
+        """Return whether each row up to ``last`` has a value."""
         return 0 <= last < len(self.rows) and int(self.rows[last]) == last
 
 
@@ -194,10 +185,7 @@ class ClassColumns:
     def select_values(
         self, rows: RowNumbers, *names: str
     ) -> tuple[Mask, tuple[NDArray[np.number], ...]]:
-        """Return which rows have an inventory, and values of the inventories.
-
-        ``names`` are the columns of :data:`INVENTORY` to return. Rows without inventory have none.
-        """
+        """Return which rows have an inventory, and its values in these columns."""
         positions, has_inventory = self.inventories.find_positions(rows)
         selected = positions[has_inventory]
         return has_inventory, tuple(self.inventories.values[name][selected] for name in names)
@@ -325,10 +313,7 @@ class ProviderColumns:
         return len(self.providers.ids)
 
     def set_names(self, names: NameIds) -> None:
-        """Replace the names of classes, traits and aggregates.
-
-        Provider descriptions and tree index depend on names, and are built again when needed.
-        """
+        """Replace all names, which descriptions and tree index depend on."""
         self.names = names
         self.structure_version += 1
         self.providers.described[:] = None
@@ -362,10 +347,7 @@ class ProviderColumns:
         return uuid.lower() if self.names.ignores_case else uuid
 
     def replace(self, changed: Collection[int], loaded: ProviderRows) -> None:
-        """Replace all rows of the ``changed`` providers with loaded rows.
-
-        A provider without loaded rows is removed.
-        """
+        """Replace the rows of ``changed`` providers, or remove them if not loaded."""
         rows = sorted(loaded.providers, key=itemgetter(0))
         ids = np.array([row[0] for row in rows], np.int64)
         _, existing_rows = self.find_existing_rows(np.fromiter(changed, np.int64, len(changed)))
@@ -486,10 +468,7 @@ class ProviderColumns:
         return selected
 
     def find_differing_providers(self, ids: Collection[int], loaded: ProviderRows) -> set[int]:
-        """Return the ids of providers whose generation or usage differs.
-
-        ``ids`` are the providers to compare, and ``loaded`` are their rows in the database.
-        """
+        """Return which of ``ids`` differ from ``loaded`` in generation or usage."""
         generations = dict(
             zip(self.providers.ids.tolist(), self.providers.generations, strict=True)
         )

@@ -97,10 +97,7 @@ class TraitCoverage:
         return chosen | self._coverable[depth + 1] == self._all
 
     def put(self, depth: int, provider: int) -> None:
-        """Choose a provider for a slot.
-
-        Drops the choices for later slots.
-        """
+        """Choose a provider for a slot, and drop the choices for later slots."""
         covered = self._covers.get(provider, 0) if self._counts[depth] else 0
         self._covered[depth + 1] = self._covered[depth] | covered
 
@@ -150,10 +147,7 @@ class Subtree:
         )
 
     def put(self, position: int, provider: int, lineage: _Ids) -> None:
-        """Record the provider chosen for a slot.
-
-        Drops the choices for later slots.
-        """
+        """Choose a provider for a slot, and drop the choices for later slots."""
         self._possible_tops[position + 1] = self._possible_tops[position] & lineage
         self._chosen[position] = provider
 
@@ -395,10 +389,7 @@ class _Chooser:
             rule.keep(top for top in trees if _is_feasible(trees[top], rules, budget))
 
     def choose(self) -> Iterator[Combination]:
-        """Yield each combination.
-
-        A stack holds the untried providers of each depth.
-        """
+        """Yield each combination, with a stack of the untried providers."""
         if not all(rule.is_possible for rule in (self._coverage, self._subtrees) if rule):
             return
         order, options, chosen = self._order, self._tree.options, self._chosen

@@ -88,10 +88,9 @@ def select_single_providers(
 def find_sharing_trees(
     connection: Connection, sharing_trait: int, aggregates: Collection[int]
 ) -> Iterator[int]:
-    """Return the ids of all providers whose tree contains a sharing provider.
+    """Return the ids of all providers whose tree has a provider that shares.
 
-    Only sharing providers in any of these aggregates count. ``sharing_trait`` is the id of the
-    trait MISC_SHARES_VIA_AGGREGATE.
+    Only sharing providers in any of ``aggregates`` count.
     """
     sharer = tables.resource_providers.alias("sharer")
     membership = _AGGREGATES.c
@@ -184,10 +183,7 @@ def _yield_conditions(
 def _yield_slot_conditions(
     slot: Slot, names: ResolvedNames, *, in_trees: bool
 ) -> Iterator[Condition]:
-    """Yield the conditions for a provider to serve a slot, amounts last.
-
-    SQLite evaluates conditions in their order, and sums of allocations are expensive.
-    """
+    """Yield the conditions to serve a slot, with the expensive amounts last."""
     yield from _yield_conditions(slot.group, names, in_trees=in_trees)
     yield from has_amounts(slot.amounts)
 
@@ -274,10 +270,7 @@ class LoadedProviders(ProviderSource):
 
     @cached_property
     def _sharing_trait(self) -> int | None:
-        """Return the id of the sharing trait, or None if it does not exist.
-
-        After :meth:`resolve`, it is also None if no provider shares.
-        """
+        """Return the id of the sharing trait, or None if no provider shares."""
         return traits.map_ids(self._connection, [SHARES]).get(SHARES)
 
     def map_ids(self, uuids: Collection[str]) -> Mapping[str, int]:

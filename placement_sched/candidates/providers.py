@@ -125,10 +125,7 @@ class ProviderSource(ABC):
     def select_serving(
         self, query: CandidatesQuery, names: ResolvedNames, ids: Collection[int]
     ) -> tuple[CandidateProvider, ...]:
-        """Return the providers with these ids that serve a single group.
-
-        They are sorted by id.
-        """
+        """Return which of these providers serve a single group, sorted by id."""
         with self.open_columns(ids) as (columns, index):
             rows = np.sort(columns.find_rows(ids))
             return tuple(

@@ -126,11 +126,7 @@ class Search:
 
     @property
     def is_single_provider(self) -> bool:
-        """Return whether both query and topology are simple.
-
-        The query has a single group without ``same_subtree``, and no provider of the cloud has a
-        parent or shares its inventories.
-        """
+        """Return whether each candidate is a single provider of a flat cloud."""
         return self.query.is_plain and self.names.topology.is_flat
 
     @cached_property

@@ -118,10 +118,7 @@ def compute_effective_limit(requested: int | None, settings: Settings) -> int | 
 
 
 def find_limiting_option(requested: int | None, settings: Settings) -> LimitingOption:
-    """Return the option that sets the effective limit.
-
-    ``requested`` is the limit of the query.
-    """
+    """Return the option that limits a query with the limit ``requested``."""
     group, name = "scheduler", "max_placement_results"
     if requested is None or 0 <= settings.placement.max_allocation_candidates < requested:
         group, name = "placement", "max_allocation_candidates"

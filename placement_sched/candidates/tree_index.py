@@ -24,10 +24,7 @@ class TreeIndex:
     """Provider trees, valid while :attr:`is_current`."""
 
     def __init__(self, columns: ProviderColumns, sharing_trait: int | None) -> None:
-        """Index provider columns.
-
-        ``sharing_trait`` is the id of the trait of sharing providers, or None.
-        """
+        """Index columns, with the id of the trait of sharing providers, or None."""
         self.columns, self._sharing_trait = columns, sharing_trait
         self._version = columns.structure_version
         self._members: dict[frozenset[int], Mask] = {}
@@ -97,10 +94,7 @@ class TreeIndex:
         return members
 
     def expand_from_roots(self, mask: Mask) -> Mask:
-        """Return for each provider the value of its root in ``mask``.
-
-        The value is False for a provider without a root.
-        """
+        """Return for each provider the value of its root in ``mask``, or False."""
         roots = self.root_rows
         return mask[roots] & (roots >= 0)
 

@@ -108,18 +108,12 @@ class ProviderTrees:
 
     @cached_property
     def may_repeat(self) -> bool:
-        """Return whether sharing providers alone may form a combination.
-
-        Such a combination may repeat in several trees.
-        """
+        """Return whether sharing providers alone may combine, in several trees."""
         return bool(self.serves[self.is_sharer].any(axis=0).all())
 
     @cached_property
     def keys(self) -> Sequence[bytes]:
-        """Return a key for each tree, equal for trees of the same shape.
-
-        Trees with equal keys have the same combinations if providers are given by index.
-        """
+        """Return a key for each tree, equal for trees of the same shape."""
         parts = [np.packbits(np.hstack((self.serves, self.covers)), axis=1)]
         numbers = [self.is_sharer, *self._limits.values()]
         if self.search.rules.subtrees:
@@ -234,10 +228,7 @@ class TreeReader:
     _sharing_only_keys: set[bytes] = field(default_factory=set)
 
     def read(self, roots: Sequence[int]) -> ProviderTrees:
-        """Return the trees that have a provider for every slot.
-
-        The trees are in the order of ``roots``.
-        """
+        """Return the trees with a provider for every slot, in order of ``roots``."""
         conditions = max(0, self.search.conditions - _FREE_CONDITIONS)
         self.budget.consume(len(roots) * conditions // _CONDITIONS_PER_STEP)
         with self.source.open_columns(roots=roots) as (columns, index):
@@ -299,11 +290,7 @@ class TreeReader:
         return uses.select_trees(is_complete)
 
     def _is_new(self, index: TreeIndex, uses: _Uses) -> Mask:
-        """Return for each tree whether it differs from all earlier trees.
-
-        A tree without own providers repeats an earlier such tree if the same sharing providers
-        serve the same slots of both trees.
-        """
+        """Return which trees do not repeat an earlier tree of sharing providers."""
         starts, ids = uses.starts, index.columns.providers.ids[uses.rows]
         has_own = np.logical_or.reduceat(~uses.is_shared, starts)
         is_new = np.ones(len(starts), np.bool_)

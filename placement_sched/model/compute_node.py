@@ -196,10 +196,7 @@ class Service(NamedTuple):
         return self.binary == COMPUTE_BINARY
 
     def is_up(self, now: datetime, down_time: int) -> bool:
-        """Return whether the service is up.
-
-        Its last report must be at most ``down_time`` seconds old, and it must not be forced down.
-        """
+        """Return whether the service is up, for ``down_time`` in seconds."""
         return is_recently_seen(self.last_seen_up, self.forced_down, now, down_time)
 
 

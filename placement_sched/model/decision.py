@@ -457,10 +457,7 @@ def _map_filters(run: Json) -> _Facts:
 
 
 def _map_counts(kind: str, stages: Iterable[Json]) -> dict[str, Any]:
-    """Map each stage to its numbers of hosts before and after.
-
-    Keys begin with ``kind``. Further stages of the same name have a number in their key.
-    """
+    """Map each stage to its counts, with numbers for repeated names."""
     counts: dict[str, Any] = {}
     for stage in stages:
         name = stage.get("name") or f"{stage['constraint']} {stage.get('detail', '')}".strip()
@@ -482,7 +479,6 @@ def _map_weighers(run: Json) -> _Facts:
 
 
 def _map_weights(run: Json) -> _Facts:
-    """Return the weights of each recorded host, by weigher."""
     return {
         f"weights of {_format_node(host['host'], host['node'])}": {
             "weight": host["weight"],
@@ -493,7 +489,6 @@ def _map_weights(run: Json) -> _Facts:
 
 
 def _map_selections(run: Json) -> _Facts:
-    """Return host, weight, allocations and alternates of each instance."""
     facts: dict[str, Any] = {}
     selections = run["selections"] or [()] * len(run["instances"])
     for instance, hosts in zip(run["instances"], selections, strict=True):

@@ -110,10 +110,7 @@ def load_hooks(hook: str, disabled: Collection[str] = ()) -> list[Any]:
 
 
 def load_subcommands(group: str) -> list[tuple[str, ModuleType]]:
-    """Import modules that add commands to a group of the core.
-
-    Returns the name of the extension and the module.
-    """
+    """Return the modules that add commands to a group, with their extensions."""
     return [
         (name, import_module(extension.subcommands[group]))
         for name, extension in find_extensions().items()

@@ -349,10 +349,7 @@ class Image(_ImageFields, NovaObject):
 
     @property
     def required_traits(self) -> frozenset[str]:
-        """Return the traits X of the properties ``trait:X=required``.
-
-        As in placement's query parameters, white space around a name is not part of the name.
-        """
+        """Return the stripped traits X of the properties ``trait:X=required``."""
         return frozenset(map(str.strip, self.properties.get("traits_required", ())))
 
 

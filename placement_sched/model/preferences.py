@@ -55,10 +55,7 @@ class TraitPreferences:
         )
 
     def check(self, existing: Collection[str]) -> None:
-        """Reject preferences for unknown traits.
-
-        Raises :class:`Invalid`, with a suggestion of a similar trait.
-        """
+        """Raise :class:`Invalid` for unknown traits, with a similar trait."""
         for name, path in (*self.preferred.items(), *self.avoided.items()):
             if name not in existing:
                 suggestion = format_suggestion(find_nearest(name, existing))
@@ -193,10 +190,7 @@ class Spread:
         return replace(self, members={**self.members, **added})
 
     def count_members(self, host: str) -> int | None:
-        """Return the number of group members in the failure domain of a host.
-
-        The largest number counts if the host is in several domains. None means no domain.
-        """
+        """Return the largest number of members in a domain of the host, or None."""
         counts = (self.members.get(domain, 0) for domain in self.domains_by_host.get(host, ()))
         return max(counts, default=None)
 

@@ -48,10 +48,7 @@ class Destination(NovaObject):
 
     @property
     def only_cell(self) -> str | None:
-        """Return the uuid of the only allowed cell, or None if all are allowed.
-
-        The requested cell is only preferred if moves to other cells are allowed.
-        """
+        """Return the uuid of the only allowed cell, or None if all are allowed."""
         return (
             canonicalize_uuid(self.cell) if self.cell and not self.allow_cross_cell_move else None
         )
@@ -73,10 +70,7 @@ class Destination(NovaObject):
 
     @property
     def forbidden(self) -> frozenset[str]:
-        """Return the uuids of the forbidden aggregates in canonical spelling.
-
-        An item of ``forbidden_aggregates`` may have several uuids, in any spelling.
-        """
+        """Return the forbidden aggregates, split at commas, in canonical spelling."""
         return frozenset(
             canonicalize_uuid(uuid)
             for joined in self.forbidden_aggregates
@@ -235,10 +229,7 @@ class NetworkRequest:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Read an item of ``requested_networks``, treating null as absent.
-
-        The attributes of a port may have neutron's names.
-        """
+        """Read an item of ``requested_networks``, maybe with neutron's names."""
         fixed_ips, segments = document.get("fixed_ips"), document.get("segments")
         return cls(
             **{name: document.get(name) for name in _COPIED_NETWORK_KEYS},
@@ -619,10 +610,7 @@ _LIST_KEYS = ("ignore_hosts", "force_hosts", "force_nodes", "security_groups")
 
 
 def _force_by_zone(values: dict[str, Any], lists: dict[str, Any]) -> None:
-    """Parse ``ZONE:HOST``, ``ZONE:HOST:NODE`` or ``ZONE::NODE``.
-
-    A forced host or node replaces the zone.
-    """
+    """Split ``ZONE:HOST``, ``ZONE:HOST:NODE`` or ``ZONE::NODE`` in parts."""
     text = values["availability_zone"]
     zone, host, *nodes = text.split(":")
     if len(nodes) > 1:

@@ -86,18 +86,12 @@ def _build_flavor(values: Mapping[str, Any], labels: Labels) -> Json | str:
 
 
 def parse_pairs(texts: Iterable[str], label: str) -> dict[str, str]:
-    """Parse ``KEY=VALUE`` texts.
-
-    Raises :class:`Invalid` for a text without a key or without ``=``.
-    """
+    """Parse ``KEY=VALUE`` texts, or raise :class:`Invalid`."""
     return dict(_split_pair(text, label) for text in texts)
 
 
 def parse_hints(texts: Iterable[str], label: str) -> dict[str, str | list[str]]:
-    """Parse ``KEY=VALUE`` texts as hints, with a list for a repeated key.
-
-    Raises :class:`Invalid` for a text without a key or without ``=``.
-    """
+    """Parse hints as :func:`parse_pairs`, with a list for a repeated key."""
     values_by_key: dict[str, list[str]] = {}
     for key, value in (_split_pair(text, label) for text in texts):
         values_by_key.setdefault(key, []).append(value)

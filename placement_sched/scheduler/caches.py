@@ -190,10 +190,7 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
         )
 
     def read_policies_in_use(self, database: Database) -> frozenset[str]:
-        """Return the policies that aggregates name.
-
-        If the database is down, returns the policies that were last read.
-        """
+        """Return the policies that aggregates name, or named when last read."""
         try:
             with database.read() as connection:
                 self.get_current(connection)
@@ -293,10 +290,7 @@ class ProcessCaches:
         database: Database,
         report: Callable[[CacheFigures], None] = lambda _figures: None,
     ) -> Self:
-        """Create the caches of a process with these settings.
-
-        The provider cache, if enabled, passes its figures for metrics to ``report``.
-        """
+        """Create the caches, which pass figures for metrics to ``report``."""
         if not settings.placement.providers_in_memory:
             return cls()
         return cls(ProviderCache(change_log, report=report, open_connection=database.read))

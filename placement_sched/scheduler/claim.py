@@ -165,10 +165,7 @@ class Claims:
             LOG.warning("Decision %s is not recorded: %s", decision.uuid, failure.detail)
 
     def record_or_raise(self, decision: Decision) -> None:
-        """Record a decision without a claim.
-
-        Raises :class:`Unavailable` if the decision cannot be written.
-        """
+        """Record a decision without a claim, or raise :class:`Unavailable`."""
         now = self.clock()
         self.database.write(lambda connection: decisions.record(connection, decision, now))
 
@@ -208,10 +205,7 @@ class Claims:
         existing: Sequence[Allocation],
         now: datetime,
     ) -> Sequence[_DecidedRun]:
-        """Allocate the selections on top of ``existing``.
-
-        A single instance may get a fallback placement instead of the selection.
-        """
+        """Allocate the selections, or a fallback placement of a single instance."""
         by_consumer = group_rows((allocation.consumer.uuid, allocation) for allocation in existing)
         claims = [
             _merge(by_consumer, claim) for run, _ in selected for claim in self._build_claims(run)

@@ -47,10 +47,7 @@ _MAX_NAME, _MAX_KIND = 255, 64
 
 @cached_by_settings
 def select_recorded_options(settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Map ``group.option`` to recorded values, and list omitted options.
-
-    If the values exceed the size limit, the largest values are omitted.
-    """
+    """Map ``group.option`` to recorded values, and list too large options."""
     changed = {
         f"{group}.{name}": value
         for group, name, option in _iterate_request_options(settings)
@@ -91,10 +88,7 @@ def _iterate_request_options(settings: Settings) -> Iterator[tuple[str, str, cfg
 def make_decision(
     run: SchedulingRun, funnel: Funnel, kind: str, ids: RequestIds, changes: Sequence[Json] = ()
 ) -> Decision:
-    """Build the decision about a run.
-
-    ``changes`` are the simulated changes of the cloud, or none.
-    """
+    """Build the decision about a run, with simulated ``changes``, if any."""
     spec = run.request.spec
     result = _build_new_result(run)
     chosen: list[str | None] = [best.service_host for best, *_ in run.selections]
@@ -143,10 +137,7 @@ def _build_conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions
 
 
 def _list_best_hosts(run: SchedulingRun) -> list[Json]:
-    """List the best hosts with their weights.
-
-    A weigher that gives all of these hosts the weight 0 is left out.
-    """
+    """List the best hosts, with weighers that give any of them a weight."""
     if run.choice is None:
         return []
     hosts = build_hosts_json(run.choice.first.build_best_reports(MAX_BEST_HOSTS))
@@ -188,10 +179,7 @@ def _build_new_result(run: SchedulingRun) -> SchedulingResult:
 def build_no_valid_host(
     funnel: Funnel, decision: Decision, entry: str | None = None
 ) -> errors.NoValidHost:
-    """Build the error for a request without a valid host.
-
-    If the call has several requests, ``entry`` is the JSON path of this request.
-    """
+    """Build the error for a request, with its JSON path if there are several."""
     obstacle = funnel.obstacle
     reason = f": {obstacle.reason}" if obstacle else ""
     extra: Json = {"funnel": funnel.document, "decision": decision.uuid}

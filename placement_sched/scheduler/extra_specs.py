@@ -368,7 +368,6 @@ _PREFERENCES = {
 
 
 def _build_scheduling_validators() -> list[ExtraSpecValidator]:
-    """Return the validators of resources, traits, host states and aggregates."""
     prefix = "The value, or the comparison, that"
     attributes = {
         f"capabilities:{name}": (f"{prefix} a host's {name} must meet.", TEXT)

@@ -291,16 +291,12 @@ def _iterate_name_stages(
 
 
 def _has_named_hosts(spec: RequestSpec) -> bool:
-    """Return whether the request is restricted to hosts or nodes by name."""
     destination = spec.destination
     return bool(spec.force_hosts or spec.force_nodes or destination.host or destination.node)
 
 
 def _build_name_matcher(spec: RequestSpec) -> Callable[[str, str], bool]:
-    """Return a function that checks whether a host and its node are allowed.
-
-    Case is ignored only in ``force_hosts``.
-    """
+    """Return the check of host and node names (case counts for nodes)."""
     hosts = {name.lower() for name in spec.force_hosts}
     nodes, destination = set(spec.force_nodes), spec.destination
     return lambda host, node: (
@@ -372,10 +368,7 @@ class RequestFilterRun:
 
 
 def check_request(filters: Sequence[BaseHostFilter], spec: RequestSpec) -> None:
-    """Reject a request that an enabled host filter cannot process.
-
-    Raises :class:`Invalid`.
-    """
+    """Raise :class:`Invalid` for a request that a host filter cannot process."""
     for plugin in filters:
         with PluginCall(plugin):
             plugin.check(spec)

@@ -125,10 +125,7 @@ class RequestView:
 
     @cached_property
     def host_versions(self) -> HostVersions:
-        """Return the version of each part of the hosts (:class:`HostCache`).
-
-        The versions are read before the hosts, so that the next request notices a later change.
-        """
+        """Return the versions of the hosts' parts, read before the hosts."""
         return change_counters.map_host_versions(self.connection)
 
     @property
@@ -182,10 +179,7 @@ class RequestView:
 def get_host_states(
     view: RequestView, spec: RequestSpec, candidates: Candidates
 ) -> list[HostState]:
-    """Build the states of the hosts with candidates.
-
-    A rebuild has no candidates. Its hosts are the hosts that the request names, or else all hosts.
-    """
+    """Build the states of hosts with candidates, or the hosts of a rebuild."""
     if not spec.is_rebuild:
         return build_host_states(view, candidates, spec)
     named = find_named_nodes(view.connection, spec)
@@ -369,10 +363,6 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         self._added[uuid] = instance
 
     def __delitem__(self, uuid: str) -> None:
-        """Remove an added instance.
-
-        A recorded instance cannot be removed.
-        """
         del self._added[uuid]
 
     def __iter__(self) -> Iterator[str]:
@@ -410,10 +400,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         return {uuid for group in (self._named, self._added) for uuid in group if uuid in uuids}
 
     def _find_source(self, uuid: object) -> dict[str, HostInstance]:
-        """Return the mapping that may contain an instance.
-
-        Named instances are found without reading all instances of the host.
-        """
+        """Return the mapping that may have an instance, without reading all."""
         if uuid in self._added:
             return self._added
         recorded = self._recorded

@@ -250,11 +250,7 @@ def with_candidates(states: Iterable[HostState]) -> list[HostState]:
 
 
 def _consume_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
-    """Consume NUMA cells of a host, and return the fitted instance cells.
-
-    A topology that does not fit consumes nothing. It can reach this function only if
-    NUMATopologyFilter is not enabled.
-    """
+    """Consume NUMA cells if they fit, and return the fitted instance cells."""
     if not spec.numa_topology or not state.numa_topology:
         return ()
     first = next(iter(get_candidates(state)), None)
@@ -304,10 +300,7 @@ def with_device_providers(
 
 
 def _from_report(node: ComputeNode) -> HostState:
-    """Build a state from the values of the report only.
-
-    Concurrent states of a node share these values, except PCI devices.
-    """
+    """Build the state that all states of a report share, except PCI devices."""
     if node.free_disk_gb is None:
         return HostState(node.host, node.hypervisor_hostname, node.cell_uuid)
     least, free_ram_mb = node.disk_available_least, node.free_ram_mb

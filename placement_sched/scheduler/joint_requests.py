@@ -93,10 +93,7 @@ def _select_and_claim(
     claiming: ClaimMode,
     ids: RequestIds,
 ) -> dict[str, SchedulingResult]:
-    """Select hosts and claim them. Return the results by JSON path.
-
-    After a conflict with a concurrent request, the hosts are selected again.
-    """
+    """Select hosts and claim them, and return the results by JSON path."""
     results: dict[str, SchedulingResult] = {}
     seeds = {path: DecisionSeed.draw(scheduler.random) for path in requests}
     for attempt in range(MAX_CLAIM_ATTEMPTS):
@@ -130,10 +127,7 @@ def _run_in_turn(
     claiming: ClaimMode,
     ids: RequestIds,
 ) -> list[SchedulingRun]:
-    """Run the requests in order, each with the instances of earlier requests.
-
-    For a request without a valid host, the decision is recorded and :class:`NoValidHost` raised.
-    """
+    """Run the requests in order, each with the instances of earlier requests."""
     runs: list[SchedulingRun] = []
     placed: list[_Placed] = []
     for path, request in requests.items():

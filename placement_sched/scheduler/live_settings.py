@@ -122,10 +122,7 @@ class LiveSettings:
 
 
 def _keep_previous(read: Callable[[], T]) -> T | None:
-    """Return the result of ``read``, or log its error and return None.
-
-    ``read`` must not change the current settings if it raises an error.
-    """
+    """Return the result of ``read``, or log its error and return None."""
     try:
         return read()
     except Error as error:

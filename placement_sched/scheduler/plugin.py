@@ -130,10 +130,7 @@ class SchedulerPlugin:
 
     @classmethod
     def with_settings(cls, settings: Settings, clock: Clock = utcnow) -> Self:
-        """Build a plugin that reads these settings and this clock.
-
-        Both are set before ``__init__()`` is called, because ``__init__`` may read options.
-        """
+        """Build a plugin whose ``__init__`` reads these settings and this clock."""
         plugin = cls.__new__(cls)
         plugin._settings = settings  # noqa: SLF001 - an instance of this very class
         plugin._clock = clock  # noqa: SLF001 - as above
@@ -199,13 +196,11 @@ class PluginCall(in_effect):
     __slots__ = ("_plugin", "_plugin_class", "_reads", "_reads_token")
 
     def __init__(self, plugin: SchedulerPlugin) -> None:
-        """Set the plugin whose code runs."""
         super().__init__(plugin.settings)
         self._plugin, self._plugin_class = plugin, type(plugin)
         self._reads: dict[MissingName, None] = dict.fromkeys(plugin._missing_names)  # noqa: SLF001 - of this module
 
     def __enter__(self) -> Self:
-        """Collect the missing names that the plugin reads."""
         self._reads_token = _READS.set((*_READS.get(), self._reads))
         for missing in self._reads:
             log_missing_once(missing)

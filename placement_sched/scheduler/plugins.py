@@ -211,10 +211,7 @@ class Plugins:
         return frozenset[str]().union(*shipped, *(each.unlimited_hints for each in self.filters))
 
     def select_for_rebuild(self) -> Self:
-        """Return the plugins that run for a rebuild, without request filters.
-
-        Only host filters with ``RUN_ON_REBUILD`` are kept.
-        """
+        """Return the plugins for a rebuild: host filters with ``RUN_ON_REBUILD``."""
         filters = [plugin for plugin in self.filters if plugin.RUN_ON_REBUILD]
         return replace(self, request_filters=(), filters=tuple(filters))
 
@@ -251,10 +248,7 @@ class _PluginType(Generic[Plugin]):
         return self._list_classes(value, describe_entry_point(entry_point))
 
     def import_classes(self, paths: Iterable[str], option: str = "") -> list[type[Plugin]]:
-        """Import the classes at dotted paths.
-
-        A path may also be the path of a function that returns classes.
-        """
+        """Import the classes at dotted paths, or that functions there return."""
         option = option or self.option
 
         def import_path(path: str) -> list[type[Plugin]]:
@@ -283,10 +277,7 @@ class _PluginType(Generic[Plugin]):
         return classes
 
     def _import_object(self, path: str, option: str) -> Any:
-        """Import the object at a dotted path.
-
-        The path of a nova plugin means the shipped plugin of the same name.
-        """
+        """Import an object. The path of a nova plugin means the shipped plugin."""
         module_name, _, name = path.rpartition(".")
         shipped = {cls.__name__: cls for cls in self.shipped()}
         if path.startswith(NOVA):
@@ -319,10 +310,7 @@ class _PluginType(Generic[Plugin]):
 
 
 def _call_all(calls: Iterable[Callable[[], Iterable[Loaded]]]) -> list[Loaded]:
-    """Call all functions, and return the items of their results.
-
-    Raises a :class:`ConfigurationError` with the messages of all errors.
-    """
+    """Call all functions, and return their items or raise all their errors."""
     items, errors = _collect(calls)
     if len(errors) > 1:
         problems = "; ".join(error.problem for error in errors)
@@ -350,7 +338,6 @@ def _collect(
 
 @lru_cache
 def _list_entry_points(group: str) -> tuple[EntryPoint, ...]:
-    """Return the entry points of a group, sorted by name and cached."""
     return tuple(sorted(entry_points(group=group), key=lambda entry_point: entry_point.name))
 
 
@@ -567,10 +554,7 @@ def _list_weigher_classes(settings: Settings) -> list[type[BaseHostWeigher]]:
 
 
 def _list_filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
-    """Return the classes of the enabled filters.
-
-    Each enabled name must be the name of an available filter, or a dotted path.
-    """
+    """Return the enabled filters, each named by class or by dotted path."""
     options, enabled = settings.filter_scheduler, "[filter_scheduler] enabled_filters"
     available = [*_FILTERS.list_announced(), *_FILTERS.import_classes(options.available_filters)]
     by_name = {cls.__name__: cls for cls in available}
@@ -600,10 +584,7 @@ def _list_filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
 
 
 def _get_driver_class(settings: Settings) -> type[BaseDriver]:
-    """Return the class of the configured driver.
-
-    The path of a nova driver means the shipped driver of the same name.
-    """
+    """Return the class of the driver, which may have a path of nova's driver."""
     value = settings.scheduler.driver
     by_name = {name: cls for cls in all_drivers() for name in (cls.name, cls.__name__)}
     name = value.rpartition(".")[2] if value.startswith(NOVA_DRIVERS) else value

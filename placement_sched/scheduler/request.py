@@ -125,10 +125,7 @@ def _needs_port(network: NetworkRequest, *, is_routed: bool) -> bool:
 
 
 def check_rebuild(database: ReadableDatabase, spec: RequestSpec) -> None:
-    """Reject a rebuild of an instance that is not on the named host.
-
-    Raises :class:`Invalid`.
-    """
+    """Raise :class:`Invalid` if an instance to rebuild is not on the host."""
     if not spec.is_rebuild:
         return
     with database.read() as connection:
@@ -148,10 +145,7 @@ def check_rebuild(database: ReadableDatabase, spec: RequestSpec) -> None:
 
 
 def drop_invalid_rebuild(database: ReadableDatabase, document: Document) -> Json:
-    """Return nova's request without a rebuild hint that is invalid.
-
-    A dropped hint is logged.
-    """
+    """Return nova's request without an invalid rebuild hint, which is logged."""
     hints = document.get("scheduler_hints") or {}
     if REBUILD_HINT not in hints:
         return dict(document)
@@ -414,10 +408,7 @@ def compute_request_digest(uuids: Iterable[str], document: Document) -> str:
 
 
 def _build_device_groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:
-    """Yield a request group for each device of a PCI request.
-
-    As in nova, a request without an alias (for a neutron port) has no groups in placement.
-    """
+    """Yield a group for each device of a PCI request with an alias, as nova."""
     if request.alias_name is None:
         return
     if len(request.spec) != 1:

@@ -111,10 +111,7 @@ class Group:
         self.sources.setdefault(resource_class, []).append(source)
 
     def add_trait(self, trait: str, source: str, *, forbidden: bool = False) -> None:
-        """Require or forbid a trait.
-
-        Raises :class:`Invalid` if the group both requires and forbids the trait.
-        """
+        """Require or forbid a trait, or raise :class:`Invalid` for both."""
         (self.forbidden if forbidden else self.required).setdefault(trait, []).append(source)
         if trait in self.required and trait in self.forbidden:
             location = f" in group {self.suffix!r}" if self.suffix else ""
@@ -157,10 +154,7 @@ class Groups:
         self.ignored: list[IgnoredValue] = []
 
     def __getitem__(self, suffix: str) -> Group:
-        """Return the group with a suffix, created if missing.
-
-        The group without a suffix has the suffix "".
-        """
+        """Return the group with this suffix, created if missing."""
         return self._groups.setdefault(suffix, Group(suffix))
 
     def __contains__(self, suffix: str) -> bool:
@@ -332,10 +326,7 @@ def _add_cpus(group: Group, hardware: RequestedHardware) -> None:
 
 
 def _add_requested(groups: Groups, requested: RequestedGroup, path: str) -> None:
-    """Add the group of a port or device, with its id as suffix.
-
-    Raises :class:`Invalid` if the group is empty, or if its id is invalid or already in use.
-    """
+    """Add the group of a port or device, with its id as suffix."""
 
     def get_source(key: str) -> str:
         return requested.source or f"{path}.{key}"
@@ -399,10 +390,7 @@ def _add_hardware(group: Group, hardware: RequestedHardware) -> None:
 
 
 def get_tagged_aggregates_mode(settings: Settings) -> str:
-    """Return ``[scheduler] required_aggregates_by_trait``.
-
-    It is ``off``, ``prefer`` or ``require``.
-    """
+    """Return the mode: :data:`OFF`, :data:`PREFER` or :data:`REQUIRE`."""
     return str(settings.scheduler.required_aggregates_by_trait)
 
 
@@ -418,10 +406,7 @@ def collect_required_traits(spec: RequestSpec) -> frozenset[str]:
 def map_tagged_aggregates(
     traits: Collection[str], aggregates: Iterable[HostAggregate]
 ) -> Mapping[str, list[str]]:
-    """Map traits to the uuids of aggregates with ``trait:X=required``.
-
-    The traits are sorted by name. Traits without such an aggregate are left out.
-    """
+    """Map traits, sorted, to the aggregates with ``trait:X=required``."""
     by_trait: dict[str, list[str]] = {}
     for aggregate in aggregates:
         for trait in aggregate.reserving_traits:

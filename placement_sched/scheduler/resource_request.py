@@ -274,10 +274,7 @@ def _get_group_policy(groups: Groups) -> str | None:
 def _check(
     groups: Groups, frozen: list[RequestGroup], subtrees: tuple[tuple[str, ...], ...]
 ) -> None:
-    """Raise :class:`Invalid` for a wrong ``same_subtree`` or no resources.
-
-    ``same_subtree`` must name existing groups. Only groups that it names may have no resources.
-    """
+    """Raise :class:`Invalid` for a wrong ``same_subtree`` or no resources."""
     for position, subtree in enumerate(subtrees):
         if unknown := sorted(set(subtree).difference(groups.suffixes)):
             raise Invalid(

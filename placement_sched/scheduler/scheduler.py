@@ -382,10 +382,7 @@ class Scheduler(Evaluator):
             return expand_aggregates(connection, changes)
 
     def run_with(self, changes: Sequence[CloudChange], work: Callable[[Evaluator], T]) -> T:
-        """Return the result of ``work`` on the cloud with these changes, if any.
-
-        Raises the errors of :meth:`simulate`.
-        """
+        """Return the result of ``work``, in a simulation if there are changes."""
         return self.simulate(changes, work) if changes else work(self)
 
     def simulate(self, changes: Sequence[CloudChange], work: Callable[[Simulation], T]) -> T:
@@ -416,11 +413,7 @@ class Scheduler(Evaluator):
 
     @contextmanager
     def hold_query_slot(self) -> Iterator[None]:
-        """Hold a slot for a query of the whole cloud.
-
-        A process has :data:`MAX_EXPENSIVE_QUERIES` slots. Raises :class:`Unavailable` if no slot is
-        free.
-        """
+        """Hold a slot, or raise :class:`Unavailable` if no slot is free."""
         if not self.query_slots.acquire(blocking=False):
             raise Unavailable(_BUSY)
         try:

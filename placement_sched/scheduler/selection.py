@@ -80,10 +80,7 @@ class RemainingCapacity:
         candidates: Candidates,
         earlier: Iterable[Selection] = (),
     ) -> Self:
-        """Create the remaining capacity of candidates, less earlier selections.
-
-        For a rebuild, or a single instance without earlier selections, nothing is tracked.
-        """
+        """Create the remaining capacity of candidates, less earlier selections."""
         selections = tuple(earlier)
         if spec.is_rebuild or (spec.num_instances == 1 and not selections):
             return cls.create_unlimited()
@@ -120,10 +117,7 @@ class RemainingCapacity:
         self._unchecked.update([host.uuid for host in hosts if host.uuid in self._affected])
 
     def _reorder(self, host: HostState) -> Sequence[AllocationRequest] | None:
-        """Move the first fitting candidate of a host to the front.
-
-        Returns no candidates if none fits, and None if the first candidate fits.
-        """
+        """Return reordered candidates, () if none fits, None if the first fits."""
         candidates = get_candidates(host)
         index = next((index for index, each in enumerate(candidates) if self._fits(each)), None)
         if index is None:
@@ -280,10 +274,7 @@ class PlacementProgress:
             self.changed_host_names.add(changed_host.host)
 
     def with_capacity(self, hosts: list[HostState]) -> list[HostState]:
-        """Update the candidates of hosts, and return the hosts with candidates.
-
-        Returns the same list if all hosts still have candidates.
-        """
+        """Update candidates, and return the hosts with any, or the same list."""
         if not self.capacity.is_tracked:
             return hosts
         if hosts is not self._indexed_hosts:

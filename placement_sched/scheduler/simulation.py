@@ -303,10 +303,7 @@ def _change_inventory(connection: Connection, change: CloudChange, now: datetime
 def _select_provider(
     change: CloudChange, tree: Sequence[Provider], inventory_rows: dict[int, dict[str, Inventory]]
 ) -> Provider:
-    """Return the provider whose inventory is to change.
-
-    It is the named provider, else the provider with the resource class, else the root.
-    """
+    """Return the named provider, or the owner of the class, or else the root."""
     host, resource_class = change.value["host"], change.value["resource_class"]
     if (uuid_or_name := change.value.get("provider")) is not None:
         named = [provider for provider in tree if uuid_or_name in {provider.uuid, provider.name}]

@@ -21,17 +21,14 @@ class ChanceScheduler(BaseDriver):
     name = "chance_scheduler"
 
     def filters(self, enabled: Sequence[BaseHostFilter]) -> tuple[BaseHostFilter, ...]:  # noqa: ARG002
-        """Return only the filter for hosts that are up."""
         return (ComputeFilter.with_settings(self.settings, self._clock),)
 
     def weighers(self, enabled: Sequence[BaseHostWeigher]) -> tuple[BaseHostWeigher, ...]:  # noqa: ARG002
-        """Return no weighers: all hosts are equal."""
         return ()
 
     def ordered(
         self, hosts: Sequence[WeighedHost], taken: Collection[WeighedHost], random: Random
     ) -> tuple[WeighedHost, ...]:
-        """Return hosts in random order, with hosts of earlier instances last."""
         used = {id(host.obj) for host in taken}
         return tuple(
             sorted(random.sample(hosts, len(hosts)), key=lambda host: id(host.obj) in used)

@@ -23,7 +23,6 @@ class FilterScheduler(BaseDriver):
         taken: Collection[WeighedHost],  # noqa: ARG002 - earlier choices do not matter
         random: Random,
     ) -> tuple[WeighedHost, ...]:
-        """Return the hosts with the chosen host at the front."""
         options = self.settings.filter_scheduler
         ordered = list(hosts)
         if options.shuffle_best_same_weighed_hosts and ordered:

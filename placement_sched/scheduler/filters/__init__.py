@@ -300,10 +300,7 @@ class HostCapacity:
 
 
 def get_reported_ratio(host_state: HostState, name: str, settings: Settings) -> float:
-    """Return an allocation ratio, such as ``ram_allocation_ratio``.
-
-    If the host reports no ratio, or 0.0, the options of ``[DEFAULT]`` apply.
-    """
+    """Return a ratio of the host, or else of ``[DEFAULT]`` if it has none."""
     options = settings.DEFAULT
     ratio = getattr(host_state, name)
     return float(ratio or getattr(options, name) or getattr(options, f"initial_{name}"))

@@ -37,7 +37,6 @@ class DifferentHostFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts with any instance of the hint."""
         hinted, unwanted = list_hinted_instances(spec_obj, "different_host")
         if not hinted:
             return None
@@ -52,7 +51,6 @@ class DifferentHostFilter(BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a request without the hint ``different_host``."""
         yield drop_hint(spec_obj, "different_host")
 
 
@@ -66,7 +64,6 @@ class SameHostFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts without an instance of the hint."""
         hinted, uuids = list_hinted_instances(spec_obj, "same_host")
         if not hinted:
             return None
@@ -75,7 +72,6 @@ class SameHostFilter(BaseHostFilter):
         return lambda host_state: rejection if uuids.isdisjoint(host_state.instances) else None
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a request without the hint ``same_host``."""
         yield drop_hint(spec_obj, "same_host")
 
 
@@ -89,7 +85,6 @@ class ServerGroupAffinityFilter(BaseHostFilter):
     unlimited_hints = ("group",)
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts without members of the group."""
         group = spec_obj.instance_group
         if group is None or AFFINITY not in group.policies or not group.hosts:
             return None
@@ -100,7 +95,6 @@ class ServerGroupAffinityFilter(BaseHostFilter):
         return lambda host_state: None if host_state.host in group_hosts else rejection
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a request without the server group."""
         words = "request an instance outside the server group, or move its members to this host"
         yield SuggestedChange("leave_group", words, spec=replace(spec_obj, instance_group=None))
 
@@ -125,7 +119,6 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
     unlimited_hints = ("group",)
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts with the maximum number of members."""
         group = spec_obj.instance_group
         if group is None or group.policy != ANTI_AFFINITY:
             return None
@@ -141,7 +134,6 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a larger maximum in the rule of the server group."""
         group = spec_obj.instance_group
         if group is None:
             return

@@ -49,11 +49,6 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
     )
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that compares image properties with aggregate metadata.
-
-        The properties are compared in the order of their names. Returns None if the image has no
-        property to compare.
-        """
         properties = self._select_compared_properties(spec_obj)
         return (
             OncePerAggregates(partial(_check_properties, properties)).get_value
@@ -62,7 +57,6 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
         )
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a request without the image properties that do not match."""
         rejected = list(_iterate_rejected(self._select_compared_properties(spec_obj), host_state))
         alternatives = "; ".join(f"{key} {' or '.join(allowed)}" for key, _, allowed in rejected)
         words = f"use an image with {alternatives}"

@@ -32,20 +32,14 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def check(self, spec_obj: RequestSpec) -> None:
-        """Raise :class:`Invalid` if an extra spec can match no value."""
         for key, _, requirement in iterate_extra_specs(spec_obj):
             extra_specs_ops.check(key, requirement)
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that compares extra specs with aggregate metadata.
-
-        Returns None if the flavor has no extra spec to compare.
-        """
         specs = tuple(iterate_extra_specs(spec_obj))
         return OncePerAggregates(partial(_compare, specs)).get_value if specs else None
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a flavor without the extra specs that do not match."""
         keys = [
             key
             for key, name, requirement in iterate_extra_specs(spec_obj)

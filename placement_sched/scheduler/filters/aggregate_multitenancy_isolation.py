@@ -32,7 +32,6 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
     run_filter_once_per_request = True
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that rejects hosts reserved for other projects."""
         project = spec_obj.project_id
 
         def check_host(host_state: HostState) -> Rejection | None:
@@ -45,7 +44,6 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
         return OncePerAggregates(check_host).get_value
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest to add the project to the metadata of the host's aggregates."""
         names = sorted(_collect_allowed_projects(host_state))
         words = f"add project {spec_obj.project_id} to {TENANT_PREFIX} of the host's aggregates"
         changed = replace(spec_obj, project_id=names[0])

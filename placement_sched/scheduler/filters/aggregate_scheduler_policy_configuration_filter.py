@@ -31,10 +31,6 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that compares a host's policies with the hint.
-
-        Returns None without the hint.
-        """
         requested = find_policy_hint(spec_obj)
         if requested is None:
             return None
@@ -49,5 +45,4 @@ class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a request without the hint ``sched_policy``."""
         yield drop_hint(spec_obj, POLICY_KEY)

@@ -27,10 +27,6 @@ class AvailabilityZoneFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason if the host is in no requested zone, or None.
-
-        If no zone is requested, every host passes.
-        """
         requested_zones = parse_zones(spec_obj.availability_zone)
         if not requested_zones:
             return None
@@ -42,7 +38,6 @@ class AvailabilityZoneFilter(BaseHostFilter):
         )
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a request for each zone of the host."""
         for zone in sorted(self._list_zones(host_state)):
             changed = replace(spec_obj, availability_zone=zone)
             yield SuggestedChange(

@@ -55,21 +55,15 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def check(self, spec_obj: RequestSpec) -> None:
-        """Raise :class:`Invalid` if an extra spec can match no host."""
         for extra_spec in spec_obj.read_once(spec_obj.flavor, _parse_extra_specs):
             if extra_spec.path or extra_spec.key in HostState.__slots__:
                 extra_specs_ops.check(extra_spec.key, extra_spec.requirement)
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that compares a host's values with the extra specs.
-
-        Returns None if the flavor has no extra spec to compare.
-        """
         extra_specs = spec_obj.read_once(spec_obj.flavor, _parse_extra_specs)
         return partial(_check_host, extra_specs) if extra_specs else None
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a flavor without the extra specs that do not match."""
         extra_specs = spec_obj.read_once(spec_obj.flavor, _parse_extra_specs)
         keys = [
             extra_spec.key for extra_spec in extra_specs if _check_host((extra_spec,), host_state)
@@ -96,10 +90,7 @@ def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rej
 
 
 def _parse_extra_specs(flavor: Flavor) -> Sequence[_ExtraSpec]:
-    """Return the extra specs to compare.
-
-    ``hw:maxphysaddr_bits`` is last, as in nova.
-    """
+    """Return the extra specs to compare, with ``hw:maxphysaddr_bits`` last."""
     extra_specs: list[_ExtraSpec] = []
     for key, requirement in flavor.extra_specs.items():
         scope, *path = key.split(":")

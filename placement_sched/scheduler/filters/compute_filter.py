@@ -24,7 +24,6 @@ class ComputeFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that rejects hosts whose service is disabled or down."""
         now = self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
 
@@ -46,7 +45,6 @@ class ComputeFilter(BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a change with all steps that make the service enabled and up."""
         service, now = host_state.service, self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
         steps = {}

@@ -38,8 +38,6 @@ class CoreFilter(AllocationRatio, BaseHostFilter):
     ratio = "cpu_allocation_ratio"
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that rejects hosts with too few free virtual CPUs."""
-
         def check_host(host_state: HostState) -> FilterResult:
             if not host_state.vcpus_total:
                 LOG.warning("host %s does not report how many CPUs it has", host_state.host)
@@ -51,7 +49,6 @@ class CoreFilter(AllocationRatio, BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a flavor with the largest number of virtual CPUs that fits."""
         if maximum := self._build_host_capacity(host_state).max_amount:
             smaller = replace(spec_obj.flavor, vcpus=maximum)
             yield with_flavor(spec_obj, smaller, "vcpus", "VCPU")

@@ -33,7 +33,6 @@ class DiskFilter(AllocationRatio, BaseHostFilter):
     ratio = "disk_allocation_ratio"
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that rejects hosts with too little free disk."""
         # Swap is already in MB.
         requested = (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024 + spec_obj.swap
 
@@ -46,7 +45,6 @@ class DiskFilter(AllocationRatio, BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a flavor with the largest root disk that fits."""
         fixed = spec_obj.ephemeral_gb * 1024 + spec_obj.swap
         maximum = (self._build_host_capacity(host_state).max_amount - fixed) // 1024
         if maximum >= 0:

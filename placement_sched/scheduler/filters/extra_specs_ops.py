@@ -52,10 +52,7 @@ def match(value: Any, requirement: str) -> bool:
 
 
 def build_matcher(requirement: str) -> Callable[[Any], bool]:
-    """Return a function of ``value`` that does the same as :func:`match`.
-
-    ``build_matcher`` raises no error. The returned function raises the errors of :func:`match`.
-    """
+    """Return :func:`match` as a function of a value, which raises its errors."""
     first, *words = requirement.split() or [""]
     if first == "<or>":
         # Every second word is the operator again.

@@ -42,7 +42,6 @@ class FailoverCapacityFilter(BaseHostFilter):
     _is_flavor_logged = False
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects every host, or None if all hosts pass."""
         uses_less_disk = spec_obj.is_bfv and spec_obj.flavor.root_gb
         if spec_obj.ignore_hosts or uses_less_disk:
             return None

@@ -45,10 +45,6 @@ class ImagePropertiesFilter(BaseHostFilter):
     )
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts that do not support the image.
-
-        Returns None if the image sets none of the three properties.
-        """
         properties = spec_obj.image.properties
         default = self.settings.filter_scheduler.image_properties_default_architecture
         arch = properties.get("hw_architecture", default)
@@ -70,7 +66,6 @@ class ImagePropertiesFilter(BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest an image for a combination that the host supports."""
         supported = map(tuple, host_state.supported_instances or ())
         words = f"use an image for {' or '.join(map(_join, supported)) or 'no hypervisor'}"
         default = self.settings.filter_scheduler.image_properties_default_architecture

@@ -40,7 +40,6 @@ class IsolatedHostsFilter(BaseHostFilter):
     )
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that keeps isolated images on isolated hosts."""
         options, image = self.settings.filter_scheduler, spec_obj.image.id
         is_isolated_image, isolated_hosts = (
             image in options.isolated_images,
@@ -59,7 +58,6 @@ class IsolatedHostsFilter(BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a change of ``isolated_hosts``, or another image."""
         image, host = spec_obj.image.id, host_state.host
         if host in self.settings.filter_scheduler.isolated_hosts:
             words = f"use an isolated image, or remove {host} from isolated_hosts"

@@ -41,7 +41,6 @@ class JsonFilter(BaseHostFilter):
     """
 
     def check(self, spec_obj: RequestSpec) -> None:
-        """Raise :class:`Invalid`, with the position, if the query is invalid."""
         query = _get_query(spec_obj)
         _validate(query, "query", 0)
         if is_larger(query, MAX_QUERY_VALUES) or len(orjson.dumps(query)) > MAX_QUERY_CHARACTERS:
@@ -49,7 +48,6 @@ class JsonFilter(BaseHostFilter):
             raise Invalid(f"query has over {maximum}", json_path=_HINT)
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return a reason with condition and values, or None if it is true."""
         query = _get_query(spec_obj)
         result = _evaluate(query, host_state)
         if any(result) if isinstance(result, list) else result:
@@ -60,7 +58,6 @@ class JsonFilter(BaseHostFilter):
         return Rejection(kind="query", requested=text, values={"attributes": attributes})
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a request without the hint ``query``."""
         yield drop_hint(spec_obj, "query")
 
 

@@ -29,7 +29,6 @@ class MetricsFilter(BaseHostFilter):
         self._names = tuple(dict(parse_weight_setting(self.settings.metrics.weight_setting)))
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return a reason with the missing metrics, or None if none is missing."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
         if not missing:
@@ -38,7 +37,6 @@ class MetricsFilter(BaseHostFilter):
         return Rejection(kind="missing_metrics", values=values)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest that the host report the missing metrics."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
         words = f"make the host report {shorten(missing)}"

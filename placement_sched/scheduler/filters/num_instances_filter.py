@@ -37,7 +37,6 @@ class InstanceMaximum:
         return int(getattr(self.settings.filter_scheduler, self.maximum_option))
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason if the host has reached the maximum, or None."""
         count, maximum = getattr(host_state, self.counted), self.get_maximum(host_state)
         if count < maximum:
             return None
@@ -45,7 +44,6 @@ class InstanceMaximum:
         return Rejection(kind=self.kind, actual=count, values=values)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest fewer instances on the host, and a larger maximum."""
         count, maximum = getattr(host_state, self.counted), self.get_maximum(host_state)
         if maximum:
             surplus = count - maximum + 1

@@ -33,8 +33,6 @@ class RamFilter(AllocationRatio, BaseHostFilter):
     ratio = "ram_allocation_ratio"
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
-        """Return the check that rejects hosts with too little free memory."""
-
         def check_host(host_state: HostState) -> FilterResult:
             capacity = self._build_host_capacity(host_state)
             return capacity.find_rejection(spec_obj.memory_mb, "MEMORY_MB", "MB") or Passed(
@@ -44,7 +42,6 @@ class RamFilter(AllocationRatio, BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a flavor with the largest amount of memory that fits."""
         if maximum := self._build_host_capacity(host_state).max_amount:
             smaller = replace(spec_obj.flavor, memory_mb=maximum)
             yield with_flavor(spec_obj, smaller, "memory_mb", "MB of memory")

@@ -24,10 +24,6 @@ class RetryFilter(BaseHostFilter):
     """
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects the nodes of failed attempts.
-
-        Returns None without failed attempts.
-        """
         tried = spec_obj.retry.hosts if spec_obj.retry else ()
         if not tried:
             return None
@@ -36,7 +32,6 @@ class RetryFilter(BaseHostFilter):
         return lambda host: rejection if (host.host, host.nodename) in nodes else None
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a request without ``retry``."""
         yield SuggestedChange(
             "ask",
             "remove the host from the request's retry hosts",

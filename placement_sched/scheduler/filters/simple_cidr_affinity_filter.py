@@ -28,21 +28,15 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def check(self, spec_obj: RequestSpec) -> None:
-        """Raise :class:`Invalid` if the address or the prefix is invalid."""
         _find_requested_subnet(spec_obj)
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason if the host is outside of the subnet, or None.
-
-        Without the hint ``build_near_host_ip``, every host passes.
-        """
         subnet, address = _find_requested_subnet(spec_obj), host_state.host_ip
         if subnet is None or (address and ip_address(address) in subnet):
             return None
         return Rejection(kind="subnet", requested=str(subnet), actual=address or None)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a request without the hint ``build_near_host_ip``."""
         yield drop_hint(spec_obj, "build_near_host_ip")
 
 

@@ -31,11 +31,9 @@ class TopologySpreadFilter(BaseHostFilter):
     """
 
     def compares_hosts(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the request must spread a server group (not soft)."""
         return spec_obj.spread is not None and spec_obj.spread.request.is_hard
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects hosts in domains with too many members."""
         spread = spec_obj.spread
         if spread is None or not spread.request.is_hard:
             return None
@@ -56,7 +54,6 @@ class TopologySpreadFilter(BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a larger maximum skew, or a request without the server group."""
         rejection = self.rejection(host_state, spec_obj)
         spread = spec_obj.spread
         if rejection is not None and spread is not None and rejection.actual is not None:

@@ -50,17 +50,11 @@ class TrustedFilter(BaseHostFilter):
     def evaluate_hosts(
         self, hosts: Sequence[HostState], spec_obj: RequestSpec
     ) -> Sequence[FilterResult] | None:
-        """Return the result for each host, after a single request to the service."""
         if self._attested is not None and spec_obj.flavor.extra_specs.get(_KEY):
             self._attested.get_levels([host.nodename for host in hosts])
         return super().evaluate_hosts(hosts, spec_obj)
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason if the host has another trust level, or None.
-
-        The reason contains the requested and the attested level. Without the extra spec, every host
-        passes.
-        """
         requested_trust = spec_obj.flavor.extra_specs.get(_KEY)
         if not requested_trust:
             return None
@@ -75,7 +69,6 @@ class TrustedFilter(BaseHostFilter):
         return Rejection(kind="trust_level", requested=requested_trust, actual=trust, values=cause)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a request without the extra spec ``trust:trusted_host``."""
         yield suggest_without_extra_specs(spec_obj, [_KEY], "have the host attested at that level")
 
 

@@ -24,10 +24,6 @@ class TypeAffinityFilter(BaseHostFilter):
     """
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason if flavors on the host differ, or None.
-
-        The reason contains the names of the other flavors on the host.
-        """
         requested = spec_obj.flavor
         flavors = (instance.flavor for instance in host_state.instances.values())
         names = sorted(
@@ -38,7 +34,6 @@ class TypeAffinityFilter(BaseHostFilter):
         return Rejection(kind="other_flavors", requested=requested.name, actual=names)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest moving the instances of other flavors away from the host."""
         items = host_state.instances.items()
         remaining = {uuid: each for uuid, each in items if _is_same(each.flavor, spec_obj.flavor)}
         count = len(host_state.instances) - len(remaining)
@@ -64,10 +59,6 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
     run_filter_once_per_request = True
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason why the flavor is not allowed, or None if it is.
-
-        The reason contains the flavors that the host's aggregates allow.
-        """
         names = sorted(collect_aggregate_values(host_state, "instance_type"))
         requested = spec_obj.flavor.name
         if not names or requested in names:
@@ -75,7 +66,6 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
         return Rejection(kind="aggregate_flavors", requested=requested, actual=names)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest a request with a flavor that the host's aggregates allow."""
         names = sorted(collect_aggregate_values(host_state, "instance_type"))
         words = f"request flavor {' or '.join(names)}, or add {spec_obj.flavor.name} to "
         words += "instance_type of the host's aggregates"

@@ -101,10 +101,7 @@ def _parse_instances(hint: Iterable[str]) -> tuple[Sequence[str], frozenset[str]
 
 
 def count_members(host_state: HostState, spec_obj: RequestSpec, group: ServerGroup) -> int:
-    """Return the number of group members on the host.
-
-    The number is at least 1 if ``hosts`` of the group contains the host.
-    """
+    """Return the number of members on the host, at least 1 for a group host."""
     members = spec_obj.read_once(group.members, frozenset)
     hosts = spec_obj.read_once(group.hosts, frozenset)
     return max(len(members.intersection(host_state.instances)), int(host_state.host in hosts))

@@ -379,10 +379,7 @@ def choose(
 
 
 def choose_named(name: str, policies: Policies, tagged: Sequence[HostAggregate]) -> ChosenPolicy:
-    """Choose a policy by its name.
-
-    Raises the errors of :meth:`Policies.get`.
-    """
+    """Choose a policy by name, or raise the errors of :meth:`Policies.get`."""
     policy = policies.get(name)
     if policy is policies.default:
         return _choose_default(policies, tagged, ())

@@ -48,7 +48,6 @@ class ForbiddenAggregates(BaseRequestFilter):
     )
 
     def apply(self, spec: RequestSpec, context: RequestFilterContext) -> RequestFilterResult:
-        """Forbid the aggregates that the request may not use."""
         return forbid_aggregates(
             spec, find_forbidden(collect_required_traits(spec), context.host_aggregates())
         )

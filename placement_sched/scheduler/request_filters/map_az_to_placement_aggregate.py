@@ -34,7 +34,6 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection | None:
-        """Return the request confined to the zone, or None to leave it as it is."""
         if not spec.availability_zone:
             return None
         requested_zones = parse_zones(spec.availability_zone)  # empty for commas alone

@@ -34,7 +34,6 @@ class OwnerNovaFilter(BaseRequestFilter):
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | NotApplied | None:
-        """Return the request for nova's providers, or None if nothing changes."""
         if _OWNER in spec.root_required:
             return None
         counts = context.count_nodes_lacking_trait(_OWNER)

@@ -43,7 +43,6 @@ class RequireTenantAggregate(BaseRequestFilter):
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection:
-        """Return the request confined to the aggregates of its project, if any."""
         project = spec.project_id or ""
         aggregates = context.host_aggregates() if project else ()
         uuids = [each.uuid for each in aggregates if project in list_projects(each)]

@@ -32,13 +32,11 @@ class RequiredAggregatesByTrait(BaseRequestFilter):
     options = (request_groups.TAGGED_AGGREGATES_OPTION,)
 
     def enabled(self, settings: Settings) -> bool:
-        """Return whether required aggregates are configured as ``require``."""
         return request_groups.get_tagged_aggregates_mode(settings) == request_groups.REQUIRE
 
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection | None:
-        """Return the request confined to the aggregates tagged with its traits."""
         required = request_groups.collect_required_traits(spec)
         tagged = request_groups.map_tagged_aggregates(required, context.host_aggregates())
         forbidden, offered = spec.destination.forbidden, {}

@@ -40,7 +40,6 @@ class RoutedNetworksFilter(BaseRequestFilter):
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection | None:
-        """Return the request for the reached hosts, or None if all are reached."""
         networks = [network for network in spec.requested_networks if not network.is_open]
         unresolved = next((network for network in networks if network.segments is None), None)
         if unresolved is not None:

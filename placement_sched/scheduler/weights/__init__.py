@@ -351,10 +351,7 @@ class WeighRun:
         columns: Sequence[WeightColumn],
         order: list[int] | None = None,
     ) -> Self:
-        """Sort the hosts best first.
-
-        ``order`` are the positions of the hosts, best first, if they are already sorted.
-        """
+        """Sort the hosts best first, unless ``order`` has their sorted positions."""
         if order is None:
             order = _sort_best_first(weighed, _sort_by_name(weighed))
         return cls([weighed[position] for position in order], (), tuple(columns), order)

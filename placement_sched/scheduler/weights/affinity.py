@@ -17,14 +17,12 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
     worth: ClassVar[int]
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the group has this policy and already has members."""
         group = spec_obj.instance_group
         if group is None or group.policy != self.server_group_policy:
             return False
         return bool(group.members or _find_hosts_of_unnamed(spec_obj))
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return ``worth`` times the number of group members on each host."""
         group = spec_obj.instance_group
         if group is None or not self.concerns(spec_obj):
             return [0] * len(hosts)

@@ -24,5 +24,4 @@ class BuildFailureWeigher(BaseHostWeigher):
     )
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the number of failed builds on each host."""
         return [host.failed_builds for host in hosts]

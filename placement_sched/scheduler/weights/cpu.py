@@ -21,7 +21,6 @@ class CPUWeigher(BaseHostWeigher):
     weight_help = "Multiplier of CPUWeigher. A negative value prefers hosts with few free CPUs."
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the free virtual CPUs of each host."""
         # An empty host state has no ratio.
         return [
             host.vcpus_total * (host.cpu_allocation_ratio or 0.0) - host.vcpus_used

@@ -26,11 +26,9 @@ class CrossCellWeigher(BaseHostWeigher):
     )
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the request may move to another cell."""
         return spec_obj.destination.preferred_cell is not None
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return 1 for hosts of the cell and -1 for others, or 0 for all hosts."""
         preferred = spec_obj.destination.preferred_cell
         if preferred is None:
             return [0] * len(hosts)

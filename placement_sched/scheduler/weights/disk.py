@@ -20,5 +20,4 @@ class DiskWeigher(BaseHostWeigher):
     weight_help = "Multiplier of DiskWeigher. A negative value prefers hosts with little free disk."
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the free disk of each host, in MB."""
         return [host.free_disk_mb for host in hosts]

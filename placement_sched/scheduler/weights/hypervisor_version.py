@@ -24,6 +24,5 @@ class HypervisorVersionWeigher(BaseHostWeigher):
     )
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the hypervisor version of each host."""
         # An empty host state has no version.
         return [host.hypervisor_version or 0 for host in hosts]

@@ -48,11 +48,9 @@ class ImagePropertiesWeigher(BaseHostWeigher):
         self._ratios = dict(parse_ratios(f"[filter_scheduler] {_SETTING}", items))
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the multiplier is not 0 and a property is weighed."""
         return self._configured != 0 and bool(self._select_weighed_properties(spec_obj.image))
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the summed ratios of matching properties on each host."""
         if not self.concerns(spec_obj):
             return [0.0] * len(hosts)
         ratios = self._select_weighed_properties(spec_obj.image)

@@ -27,5 +27,4 @@ class IoOpsWeigher(BaseHostWeigher):
     )
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the number of disk-intensive operations on each host."""
         return [host.num_io_ops for host in hosts]

@@ -53,7 +53,6 @@ class MetricsWeigher(BaseHostWeigher):
         self._names = frozenset(name for name, _ in self._ratios)
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether any metric is weighed."""
         return bool(self._ratios)
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:

@@ -24,5 +24,4 @@ class NumInstancesWeigher(BaseHostWeigher):
     )
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the number of instances on each host."""
         return [host.num_instances for host in hosts]

@@ -30,7 +30,6 @@ class PCIWeigher(BaseHostWeigher):
     )
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return 100 less the free PCI devices of each host, and at least 1."""
         return [_MAX_DEVICES + 1 - min(_count_free_devices(host), _MAX_DEVICES) for host in hosts]
 
 

@@ -42,11 +42,9 @@ class PreferredTenantWeigher(BaseHostWeigher):
     )
 
     def is_requested(self, spec_obj: RequestSpec, aggregates: Collection[HostAggregate]) -> bool:
-        """Return whether any of the aggregates is for the project."""
         return any(spec_obj.project_id in list_projects(each, _PREFIX) for each in aggregates)
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return 1 for hosts in aggregates for the project, 0 for other hosts."""
         project, aggregates = spec_obj.project_id, collect_aggregates(hosts)
         preferring = {each.id for each in aggregates if project in list_projects(each, _PREFIX)}
         return [float(any(each.id in preferring for each in host.aggregates)) for host in hosts]

@@ -22,5 +22,4 @@ class RAMWeigher(BaseHostWeigher):
     )
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the free memory of each host, in MB."""
         return [host.free_ram_mb for host in hosts]

@@ -32,14 +32,9 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
 
     @classmethod
     def is_enabled_by(cls, settings: Settings) -> bool:
-        """Return whether required aggregates are configured as ``prefer``."""
         return tagged.get_tagged_aggregates_mode(settings) == tagged.PREFER
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return for each host the share of required traits of its aggregates.
-
-        Only required traits count that an aggregate of any of the hosts requires.
-        """
         required = tagged.collect_required_traits(spec_obj)
         if not required:
             return [0.0] * len(hosts)

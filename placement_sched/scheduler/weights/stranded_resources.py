@@ -58,15 +58,12 @@ class StrandedResourcesWeigher(BaseHostWeigher):
 
     @classmethod
     def is_enabled_by(cls, settings: Settings) -> bool:
-        """Return whether the multiplier is not 0."""
         return bool(settings.filter_scheduler.stranded_resources_weight_multiplier)
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the cloud has flavors to compare."""
         return bool(self._get_table(spec_obj).flavors)
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the amount that the placement strands on each host, negated."""
         if not hosts:
             return []
         table = self._get_table(spec_obj)
@@ -79,7 +76,6 @@ class StrandedResourcesWeigher(BaseHostWeigher):
         return ExplainedWeights(weights.tolist(), [(table.classes, row) for row in rows])
 
     def describe(self, amounts: tuple[tuple[str, ...], list[float]]) -> str:
-        """Describe amounts that every flavor strands, and newly stranded amounts."""
         names, row = amounts
         unused, more = _join(names, row[: len(names)]), _join(names, row[len(names) :])
         parts = [f"leaves {unused}, whichever flavor fills the host"] if unused else []

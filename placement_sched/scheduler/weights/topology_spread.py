@@ -31,11 +31,9 @@ class TopologySpreadWeigher(BaseHostWeigher):
     )
 
     def is_requested(self, spec_obj: RequestSpec, aggregates: Collection[HostAggregate]) -> bool:
-        """Return whether the request spreads its server group if possible."""
         return spec_obj.spread is not None and not spec_obj.spread.request.is_hard
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the number of members in the domain of each host, negated."""
         spread = spec_obj.spread
         if spread is None:
             return [0.0] * len(hosts)

@@ -34,11 +34,9 @@ class TraitPreferenceWeigher(BaseHostWeigher):
     )
 
     def is_requested(self, spec_obj: RequestSpec, aggregates: Collection[HostAggregate]) -> bool:
-        """Return whether flavor or image prefer or avoid traits."""
         return find_trait_preferences(spec_obj.flavor, spec_obj.image) is not None
 
     def weigh_hosts(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return each host's number of preferred traits, less the avoided traits."""
         preferences = find_trait_preferences(spec_obj.flavor, spec_obj.image)
         if preferences is None:
             return [0.0] * len(hosts)

@@ -22,10 +22,7 @@ class BasePolicySelector(SchedulerPlugin):
     aliases: ClassVar[tuple[str, ...]] = ()
 
     def find_requested_value(self, spec_obj: RequestSpec) -> str | None:
-        """Return the value of the request that selects a policy, as text.
-
-        Returns None if the request has no such value.
-        """
+        """Return the text in the request that selects a policy, or None."""
         raise NotImplementedError(f"{type(self).__name__} implements no find_requested_value()")
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:

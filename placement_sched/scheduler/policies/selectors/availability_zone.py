@@ -17,11 +17,9 @@ class AvailabilityZoneSelector(BasePolicySelector):
     aliases = ("AvailabilityZoneBasedSchedulerPolicyConfigurationSelection",)
 
     def find_requested_value(self, spec_obj: RequestSpec) -> str | None:
-        """Return the zones of the request."""
         return spec_obj.availability_zone if parse_zones(spec_obj.availability_zone) else None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
-        """Return whether the aggregate is in a zone of the request."""
         return not parse_zones(spec_obj.availability_zone).isdisjoint(
             parse_zones(aggregate.availability_zone)
         )

@@ -25,14 +25,12 @@ class ExtraSpecsSelector(BasePolicySelector):
     )
 
     def find_requested_value(self, spec_obj: RequestSpec) -> str | None:
-        """Return the compared extra specs."""
         extra_specs = [
             f"{key}={requirement}" for key, _, requirement in iterate_extra_specs(spec_obj)
         ]
         return ", ".join(extra_specs) or None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
-        """Return whether the aggregate satisfies all compared extra specs."""
         return all(
             _is_satisfied(aggregate.metadata.get(name), requirement)
             for _, name, requirement in iterate_extra_specs(spec_obj)

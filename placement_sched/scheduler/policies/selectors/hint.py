@@ -20,13 +20,10 @@ class HintSelector(BasePolicySelector):
     aliases = ("HintBasedSchedulerPolicyConfigurationSelection",)
 
     def find_requested_value(self, spec_obj: RequestSpec) -> str | None:
-        """Return the policy in the hint."""
         return find_policy_hint(spec_obj)
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
-        """Return whether the aggregate has the policy that the hint names."""
         return aggregate.policy == find_policy_hint(spec_obj)
 
     def requests_default(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the hint names the default policy."""
         return find_policy_hint(spec_obj) == DEFAULT_POLICY

@@ -18,9 +18,7 @@ class TenantSelector(BasePolicySelector):
     aliases = ("TenantBasedSchedulerPolicyConfigurationSelection",)
 
     def find_requested_value(self, spec_obj: RequestSpec) -> str | None:
-        """Return the project of the request."""
         return spec_obj.project_id or None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
-        """Return whether the aggregate is tagged with the project."""
         return spec_obj.project_id in list_projects(aggregate)
