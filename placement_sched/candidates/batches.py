@@ -149,18 +149,15 @@ class CandidateBatches:
             key = batch.trees.keys[first] if self.random is None else None
             shape = None if key is None else self._shapes.get(key)
             if shape is None:
-                shape = self._build_shape(batch.trees, first)
+                tree = batch.trees.build_tree(first)
+                if (random := self.random) is not None:
+                    options = tuple(random.sample(each, len(each)) for each in tree.options)
+                    tree = replace(tree, options=options)
+                shape = _Shape(self._yield_combinations(tree))
                 if key is not None:
                     self._shapes[key] = shape
             batch.shapes.append(shape)
         return batch.shapes[number]
-
-    def _build_shape(self, trees: ProviderTrees, number: int) -> _Shape:
-        tree = trees.build_tree(number)
-        if (random := self.random) is not None:
-            options = tuple(random.sample(providers, len(providers)) for providers in tree.options)
-            tree = replace(tree, options=options)
-        return _Shape(self._yield_combinations(tree))
 
     def _yield_combinations(self, tree: ProviderTree) -> Iterator[Combination]:
         """Yield the combinations of a tree, and charge the budget for each."""
@@ -247,8 +244,8 @@ class CandidateBatches:
 
     def _add_candidates(self, batch: _Batch, trees: _Numbers, places: _Numbers) -> None:
         """Add candidates for combinations ``places[i]`` of trees ``trees[i]``."""
-        columns, requests = batch.trees, [None] * len(trees)
-        filled: list[Any] = requests
+        columns = batch.trees
+        filled: list[Any] = [None] * len(trees)
         if not len(trees):
             return
         width = int(places.max()) + 1

@@ -217,11 +217,6 @@ class TraitBits:
         self.words: NDArray[np.uint64] = np.zeros((0, 1), np.uint64)
         self._bits: dict[int, int] = {}
 
-    @property
-    def nbytes(self) -> int:
-        """Return the size of the 64-bit words in bytes."""
-        return self.words.nbytes
-
     def build_words(
         self, rows: NDArray[np.int64], traits: NDArray[np.int64], number: int
     ) -> NDArray[np.uint64]:
@@ -322,7 +317,8 @@ class ProviderColumns:
     def nbytes(self) -> int:
         """Return the approximate size of all columns in bytes."""
         columns = (column.inventories.nbytes for column in self.classes.values())
-        return self.providers.nbytes + sum(columns) + self.traits.nbytes + self.memberships.nbytes
+        words = self.traits.words.nbytes
+        return self.providers.nbytes + sum(columns) + words + self.memberships.nbytes
 
     def find_rows(self, ids: Iterable[int]) -> RowNumbers:
         """Return the rows of the providers with these ids, ignoring unknown ids."""
@@ -475,17 +471,13 @@ class ProviderColumns:
         loaded_generations = {row[0]: row[2] for row in loaded.providers}
         differing = {key for key in ids if loaded_generations.get(key) != generations.get(key)}
         used = {(row[0], row[1]): row[2] for row in loaded.used}
+        empty = ClassColumns()
         for key, class_id, *_ in loaded.inventories:
-            if self._find_used_amount(key, class_id) != used.get((key, class_id), 0):
+            columns = self.classes.get(class_id, empty)
+            _, (amounts,) = columns.select_values(self.find_rows([key]), "used")
+            if amounts.tolist() != [used.get((key, class_id), 0)]:
                 differing.add(key)
         return differing
-
-    def _find_used_amount(self, key: int, class_id: int) -> int | None:
-        rows = self.find_rows([key])
-        if class_id not in self.classes or not len(rows):
-            return None
-        has_inventory, (used,) = self.classes[class_id].select_values(rows, "used")
-        return int(used[0]) if has_inventory[0] else None
 
     def describe_providers(self, rows: RowNumbers) -> list[CandidateProvider]:
         """Describe these providers, except providers without a root.
@@ -495,39 +487,26 @@ class ProviderColumns:
         cached = self.providers.described
         providers: list[Any] = cached[rows].tolist()
         if None in providers:
-            missing = rows[[provider is None for provider in providers]]
-            cached[missing] = _build_object_array(self._build_descriptions(missing))
+            missing, table = rows[[provider is None for provider in providers]], self.providers
+            values = zip(
+                table.ids[missing].tolist(),
+                table.uuids[missing].tolist(),
+                table.generations[missing].tolist(),
+                self._list_uuids(table.roots[missing]),
+                self._list_uuids(table.parents[missing]),
+                strict=True,
+            )
+            # An assignment of all tuples at once would make a two-dimensional array of them.
+            for row, provider in zip(missing.tolist(), values, strict=True):
+                cached[row] = CandidateProvider._make(provider)
             providers = cached[rows].tolist()
         return [provider for provider in providers if provider.root_uuid is not None]
-
-    def _build_descriptions(self, rows: RowNumbers) -> list[Any]:
-        providers = self.providers
-        columns = zip(
-            providers.ids[rows].tolist(),
-            providers.uuids[rows].tolist(),
-            providers.generations[rows].tolist(),
-            self._list_uuids(providers.roots[rows]),
-            self._list_uuids(providers.parents[rows]),
-            strict=True,
-        )
-        return list(map(CandidateProvider._make, columns))
 
     def _list_uuids(self, ids: _Ids) -> list[Any]:
         exists, rows = self.find_existing_rows(ids)
         uuids = np.full(len(ids), None, np.object_)
         uuids[exists] = self.providers.uuids[rows]
         return uuids.tolist()
-
-
-def _build_object_array(values: Sequence[Any]) -> NDArray[np.object_]:
-    """Build a flat array of objects.
-
-    ``np.array`` would turn a list of tuples into a two-dimensional array.
-    """
-    column = np.empty(len(values), np.object_)
-    for place, value in enumerate(values):
-        column[place] = value
-    return column
 
 
 def _match_used(ids: _Ids, classes: _Ids, used: Sequence[Row]) -> _Ids:

@@ -419,9 +419,12 @@ class _Chooser:
                 yield tuple([chosen[index] for index in slots])
 
     def _fits(self, depth: int, provider: int) -> bool:
+        roots, chosen = self._tree.roots, self._chosen.values()
         return (
             not (self._is_isolated[depth] and provider in self._isolated_providers)
-            and (not self._rules.single_per_tree or self._has_unused_tree(provider))
+            and (
+                not roots or all(key == provider or roots[key] != roots[provider] for key in chosen)
+            )
             and (not self._tree.free or self._has_capacity(self._order[depth], provider))
             and (self._coverage is None or self._coverage.allows(depth, provider))
             and (self._subtrees is None or self._subtrees.allows(depth, provider))
@@ -438,12 +441,6 @@ class _Chooser:
             self._isolated_providers.add(provider)
         if self._tree.free:
             self._add_amounts(slot, provider, 1)
-
-    def _has_unused_tree(self, provider: int) -> bool:
-        roots = self._tree.roots
-        return all(
-            key == provider or roots[key] != roots[provider] for key in self._chosen.values()
-        )
 
     def _has_capacity(self, slot: int, provider: int) -> bool:
         for class_id, amount in self._rules.slots[slot].amounts:

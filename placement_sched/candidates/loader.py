@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from placement_sched.candidates.columns import ProviderColumns
-from placement_sched.candidates.providers import InventoryValues, ProviderContents, ProviderSource
+from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import (
     ResolvedNames,
     Search,
@@ -30,7 +30,6 @@ from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db import tables
 from placement_sched.db.collations import convert_to_unicode
 from placement_sched.db.sql import Condition, map_ids, select_scalars_in_batches
-from placement_sched.db.tables import resource_providers
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery, RequestGroup
 from placement_sched.model.provider import MAX_INT, SHARES
 from placement_sched.store.placement import provider_state, traits
@@ -49,7 +48,6 @@ _TRAITS, _AGGREGATES = tables.resource_provider_traits, tables.resource_provider
 
 #: Maximum number of trait sets that SQL checks for each tree.
 _MAX_TRAIT_SETS = 16
-_COLUMNS = resource_providers.c
 #: Kinds of rows of the statement that resolves names.
 _CLASS, _TRAIT, _AGGREGATE, _TOPOLOGY = range(4)
 
@@ -214,9 +212,16 @@ class LoadedProviders(ProviderSource):
 
     @contextmanager
     def open_columns(
-        self, providers: Iterable[int] = (), roots: Collection[int] = (), *, whole: bool = False
+        self,
+        providers: Iterable[int] = (),
+        roots: Collection[int] = (),
+        *,
+        whole: bool = False,
+        with_names: bool = False,
     ) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
         """Load missing rows of these providers, and return columns and tree index."""
+        if with_names and not self._columns.names.traits:
+            self._columns.names = provider_state.read_names(self._connection, with_aggregates=False)
         if whole and not self._is_whole:
             for batch in provider_state.read_all_providers(self._connection):
                 self._columns.replace([row[0] for row in batch.providers], batch)
@@ -241,7 +246,7 @@ class LoadedProviders(ProviderSource):
         if not missing:
             return
         self._loaded_trees.update(missing)
-        root, query = _COLUMNS.root_provider_id, select(_COLUMNS.id)
+        root, query = _PROVIDER.root_provider_id, sa.select(_PROVIDER.id)
         members = list(select_scalars_in_batches(self._connection, query, root, missing))
         self._load(members)
         memberships = self._columns.memberships
@@ -275,7 +280,7 @@ class LoadedProviders(ProviderSource):
 
     def map_ids(self, uuids: Collection[str]) -> Mapping[str, int]:
         """Map the uuids of providers to their ids."""
-        return map_ids(self._connection, _COLUMNS.uuid, uuids)
+        return map_ids(self._connection, _PROVIDER.uuid, uuids)
 
     def find_single_providers(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
@@ -325,25 +330,6 @@ class LoadedProviders(ProviderSource):
             _TREE.id == _TREE.root_provider_id, *limit_planned(conditions)
         )
         return list(self._connection.scalars(statement.limit(limit)))
-
-    def read_contents(self, ids: Collection[int]) -> ProviderContents:
-        """Return the contents of these providers that summaries show."""
-        self._load_names()
-        return super().read_contents(ids)
-
-    def read_inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
-        """Map provider id and class name to inventory values."""
-        self._load_names()
-        return super().read_inventories(ids)
-
-    def map_trait_ids(self) -> Mapping[str, int]:
-        """Map the names of all traits to their ids."""
-        self._load_names()
-        return super().map_trait_ids()
-
-    def _load_names(self) -> None:
-        if not self._columns.names.traits:
-            self._columns.names = provider_state.read_names(self._connection, with_aggregates=False)
 
 
 # Cached, because building the statement takes longer than executing it.

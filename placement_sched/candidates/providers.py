@@ -59,12 +59,18 @@ class ProviderSource(ABC):
 
     @abstractmethod
     def open_columns(
-        self, providers: Iterable[int] = (), roots: Collection[int] = (), *, whole: bool = False
+        self,
+        providers: Iterable[int] = (),
+        roots: Collection[int] = (),
+        *,
+        whole: bool = False,
+        with_names: bool = False,
     ) -> AbstractContextManager[tuple[ProviderColumns, TreeIndex]]:
         """Return columns and tree index, locked against other threads.
 
         The columns contain at least the providers with these ids, and the trees of these roots with
-        all providers that share with the trees. With ``whole``, they contain all providers.
+        all providers that share with the trees. With ``whole``, they contain all providers, and
+        with ``with_names`` the names of all resource classes and traits.
         """
 
     @abstractmethod
@@ -185,7 +191,7 @@ class ProviderSource(ABC):
 
     def read_contents(self, ids: Collection[int]) -> ProviderContents:
         """Return the contents of these providers that summaries show."""
-        with self.open_columns(ids) as (columns, _):
+        with self.open_columns(ids, with_names=True) as (columns, _):
             keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
             exists, rows = columns.find_existing_rows(keys)
             present = keys[exists].tolist()
@@ -214,7 +220,7 @@ class ProviderSource(ABC):
 
     def map_trait_ids(self) -> Mapping[str, int]:
         """Map the names of all traits to their ids."""
-        with self.open_columns() as (columns, _):
+        with self.open_columns(with_names=True) as (columns, _):
             return columns.names.traits
 
     def map_roots_by_trait(
@@ -235,7 +241,7 @@ class ProviderSource(ABC):
 
     def read_inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
         """Map provider id and class name to values of :data:`INVENTORY_FIELDS`."""
-        with self.open_columns(ids) as (columns, _):
+        with self.open_columns(ids, with_names=True) as (columns, _):
             inventories: dict[int, dict[str, InventoryValues]] = {key: {} for key in ids}
             keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
             exists, rows = columns.find_existing_rows(keys)
@@ -263,13 +269,9 @@ class CachedProviders(ProviderSource):
         self.cache = cache
 
     def open_columns(
-        self,
-        providers: Iterable[int] = (),  # noqa: ARG002 - the cache has all providers
-        roots: Collection[int] = (),  # noqa: ARG002
-        *,
-        whole: bool = False,  # noqa: ARG002
+        self, *_: object, **_parts: object
     ) -> AbstractContextManager[tuple[ProviderColumns, TreeIndex]]:
-        """Lock the cache."""
+        """Lock the cache, which has all providers and names."""
         return self.cache.lock_columns()
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:

@@ -26,7 +26,6 @@ from placement_sched.candidates.request import Search, Slot
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
-from placement_sched.model import candidates_query
 from placement_sched.model.candidates_query import (
     AllocationRequest,
     CandidateProvider,
@@ -126,7 +125,7 @@ def find_limiting_option(requested: int | None, settings: Settings) -> LimitingO
 
 
 def _build_single_candidates(
-    search: Search, providers: tuple[candidates_query.CandidateProvider, ...], *, limit: int | None
+    search: Search, providers: tuple[CandidateProvider, ...], *, limit: int | None
 ) -> Candidates:
     (group,) = search.query.groups
     layout = Layout(amounts=(dict(group.resources),), mappings={group.suffix: (0,)})
