@@ -311,41 +311,76 @@ def find_aggregate_ratio(host_state: HostState, name: str, otherwise: float) -> 
 
     Returns ``otherwise`` if no aggregate has the ratio, or if a value is not a finite number.
     """
-    return float(find_aggregate_minimum(host_state, name, _parse_ratio, otherwise))
+
+    def parse_ratio(text: str) -> float:
+        ratio = float(text)
+        if not isfinite(ratio):
+            raise ValueError(f"not a finite number: {text!r}")
+        return ratio
+
+    return find_aggregate_minimum(host_state, name, parse_ratio, otherwise)
 
 
-def _parse_ratio(text: str) -> float:
-    ratio = float(text)
-    if not isfinite(ratio):
-        raise ValueError(f"not a finite number: {text!r}")
-    return ratio
+class RatioFilter(BaseHostFilter):
+    """Base class of host filters with an allocation ratio.
 
-
-class AllocationRatio:
-    """Mixin of host filters with an allocation ratio.
-
-    ``ratio`` is the name of the ratio, such as ``ram_allocation_ratio``.
+    ``ratio`` is its name, such as ``ram_allocation_ratio``. With ``uses_aggregates``, the ratio in
+    the metadata of the host's aggregates overrides the ratio of the host.
     """
 
     ratio: ClassVar[str]
-    settings: Any
+    uses_aggregates = False
 
     def get_allocation_ratio(self, host_state: HostState) -> float:
-        """Return the ratio that the host reports, or the ratio of the options."""
-        return get_reported_ratio(host_state, self.ratio, self.settings)
+        """Return the ratio of the host, its aggregates or the options."""
+        ratio = get_reported_ratio(host_state, self.ratio, self.settings)
+        if not self.uses_aggregates:
+            return ratio
+        return find_aggregate_ratio(host_state, self.ratio, ratio)
 
 
-class AllocationRatioOfAggregates(AllocationRatio):
-    """Mixin of host filters with an allocation ratio from aggregates.
+class MaximumFilter(BaseHostFilter):
+    """Base class of host filters that reject hosts at a maximum of instances.
 
-    The ratio in the metadata of the host's aggregates overrides the ratio of the host.
+    ``maximum_option`` is an option of ``[filter_scheduler]``, ``counted`` an attribute of host
+    states. With ``uses_aggregates``, the smallest maximum in the metadata of the host's aggregates
+    overrides the option. ``kind`` is the kind of the rejections, and ``counted_words`` follow "the
+    instances" in a suggested change.
     """
 
-    def get_allocation_ratio(self, host_state: HostState) -> float:
-        """Return the smallest ratio of the host's aggregates.
+    maximum_option: ClassVar[str]
+    counted: ClassVar[str]
+    kind: ClassVar[str]
+    counted_words: ClassVar[str] = ""
+    uses_aggregates = False
 
-        If they have no valid ratio, the ratio of :class:`AllocationRatio` is returned.
-        """
-        return find_aggregate_ratio(
-            host_state, self.ratio, super().get_allocation_ratio(host_state)
-        )
+    def get_maximum(self, host_state: HostState) -> int:
+        """Return the maximum of the host's aggregates or the option."""
+        maximum = int(getattr(self.settings.filter_scheduler, self.maximum_option))
+        if not self.uses_aggregates:
+            return maximum
+        return find_aggregate_minimum(host_state, self.maximum_option, int, maximum)
+
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+        """Return the reason if the host has reached the maximum, or None."""
+        count, maximum = getattr(host_state, self.counted), self.get_maximum(host_state)
+        if count < maximum:
+            return None
+        values = {"option": self.maximum_option, "maximum": maximum}
+        return Rejection(kind=self.kind, actual=count, values=values)
+
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
+        """Suggest fewer instances on the host, and a larger maximum."""
+        count, maximum = getattr(host_state, self.counted), self.get_maximum(host_state)
+        if maximum:
+            surplus = count - maximum + 1
+            words = f"wait for or move away {surplus} of the instances{self.counted_words}"
+            after = {self.counted: maximum - 1}
+            yield SuggestedChange("remove_instances", words, {"instances": surplus}, host=after)
+        key, value = self.maximum_option, count + 1
+        words = f"raise {key} to {value}"
+        if self.uses_aggregates and aggregate_values_from_key(host_state, key):
+            words += " in the metadata of the host's aggregates"
+            yield SuggestedChange("tag_aggregate", words, {"key": key, "value": value})
+        else:
+            yield SuggestedChange("raise_option", words, {"option": key, "value": value})

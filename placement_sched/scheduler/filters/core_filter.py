@@ -5,16 +5,14 @@ from dataclasses import replace
 
 from oslo_log import log
 
-from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
-    AllocationRatio,
-    AllocationRatioOfAggregates,
-    BaseHostFilter,
     FilterResult,
     HostCapacity,
     HostCheck,
     HostState,
     Passed,
+    RatioFilter,
+    RequestSpec,
     SuggestedChanges,
     with_flavor,
 )
@@ -22,7 +20,7 @@ from placement_sched.scheduler.filters import (
 LOG = log.getLogger(__name__)
 
 
-class CoreFilter(AllocationRatio, BaseHostFilter):
+class CoreFilter(RatioFilter):
     """Filter for hosts with enough free virtual CPUs.
 
     A host may allocate its CPUs times the ``cpu_allocation_ratio`` that it reports. If it reports
@@ -58,7 +56,7 @@ class CoreFilter(AllocationRatio, BaseHostFilter):
         return HostCapacity(host_state.vcpus_total, host_state.vcpus_used, ratio)
 
 
-class AggregateCoreFilter(AllocationRatioOfAggregates, CoreFilter):
+class AggregateCoreFilter(CoreFilter):
     """Filter like CoreFilter, but with an allocation ratio from aggregates.
 
     The ratio is ``cpu_allocation_ratio`` in the metadata of an aggregate. Of several values, the
@@ -69,3 +67,5 @@ class AggregateCoreFilter(AllocationRatioOfAggregates, CoreFilter):
     host. Give hosts the largest ratio, and aggregates smaller ratios. nova had this filter until
     Ussuri.
     """
+
+    uses_aggregates = True

@@ -3,22 +3,20 @@
 
 from dataclasses import replace
 
-from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
-    AllocationRatio,
-    AllocationRatioOfAggregates,
-    BaseHostFilter,
     FilterResult,
     HostCapacity,
     HostCheck,
     HostState,
     Passed,
+    RatioFilter,
+    RequestSpec,
     SuggestedChanges,
     with_flavor,
 )
 
 
-class DiskFilter(AllocationRatio, BaseHostFilter):
+class DiskFilter(RatioFilter):
     """Filter for hosts with enough free disk: root, ephemeral and swap.
 
     A host may allocate its disk times the ``disk_allocation_ratio`` that it reports. If it reports
@@ -56,7 +54,7 @@ class DiskFilter(AllocationRatio, BaseHostFilter):
         return HostCapacity(total, total - host_state.free_disk_mb, ratio)
 
 
-class AggregateDiskFilter(AllocationRatioOfAggregates, DiskFilter):
+class AggregateDiskFilter(DiskFilter):
     """Filter like DiskFilter, but with an allocation ratio from aggregates.
 
     The ratio is ``disk_allocation_ratio`` in the metadata of an aggregate. Of several values, the
@@ -67,3 +65,5 @@ class AggregateDiskFilter(AllocationRatioOfAggregates, DiskFilter):
     host. Give hosts the largest ratio, and aggregates smaller ratios. nova had this filter from
     Juno until Ussuri.
     """
+
+    uses_aggregates = True

@@ -3,15 +3,11 @@
 
 from oslo_config import cfg
 
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.filters.num_instances_filter import (
-    InstanceMaximum,
-    InstanceMaximumOfAggregates,
-)
+from placement_sched.scheduler.filters import MaximumFilter
 from placement_sched.scheduler.plugin import build_group_options
 
 
-class IoOpsFilter(InstanceMaximum, BaseHostFilter):
+class IoOpsFilter(MaximumFilter):
     """Filter for hosts below a maximum of disk-intensive operations.
 
     Instances count while they are built, resized, rescued, migrated, snapshotted or unshelved, as
@@ -32,10 +28,12 @@ class IoOpsFilter(InstanceMaximum, BaseHostFilter):
     kind, counted_words = "max_io_ops", " that are busy with disks"
 
 
-class AggregateIoOpsFilter(InstanceMaximumOfAggregates, IoOpsFilter):
+class AggregateIoOpsFilter(IoOpsFilter):
     """Filter like IoOpsFilter, but with a maximum from aggregates.
 
     The maximum is ``max_io_ops_per_host`` in the metadata of an aggregate. Of several values, the
     smallest applies. If no aggregate of the host has a value, or a value is not an integer (which
     is logged), ``[filter_scheduler] max_io_ops_per_host`` applies.
     """
+
+    uses_aggregates = True

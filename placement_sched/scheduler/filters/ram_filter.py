@@ -3,22 +3,20 @@
 
 from dataclasses import replace
 
-from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
-    AllocationRatio,
-    AllocationRatioOfAggregates,
-    BaseHostFilter,
     FilterResult,
     HostCapacity,
     HostCheck,
     HostState,
     Passed,
+    RatioFilter,
+    RequestSpec,
     SuggestedChanges,
     with_flavor,
 )
 
 
-class RamFilter(AllocationRatio, BaseHostFilter):
+class RamFilter(RatioFilter):
     """Filter for hosts with enough free memory, in MB.
 
     A host may allocate its memory times the ``ram_allocation_ratio`` that it reports. If it reports
@@ -51,7 +49,7 @@ class RamFilter(AllocationRatio, BaseHostFilter):
         return HostCapacity(total, total - host_state.free_ram_mb, ratio)
 
 
-class AggregateRamFilter(AllocationRatioOfAggregates, RamFilter):
+class AggregateRamFilter(RamFilter):
     """Filter like RamFilter, but with an allocation ratio from aggregates.
 
     The ratio is ``ram_allocation_ratio`` in the metadata of an aggregate. Of several values, the
@@ -62,3 +60,5 @@ class AggregateRamFilter(AllocationRatioOfAggregates, RamFilter):
     host. Give hosts the largest ratio, and aggregates smaller ratios. nova had this filter until
     Ussuri.
     """
+
+    uses_aggregates = True
