@@ -2,7 +2,6 @@
 """AggregateImagePropertiesIsolation: filter by properties of the image."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
 
 from oslo_config import cfg
 
@@ -50,11 +49,20 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         properties = self._select_compared_properties(spec_obj)
-        return (
-            OncePerAggregates(partial(_check_properties, properties)).get_value
-            if properties
-            else None
-        )
+        if not properties:
+            return None
+
+        def check_host(host_state: HostState) -> Rejection | None:
+            for key, value, allowed in _iterate_rejected(properties, host_state):
+                return Rejection(
+                    kind="aggregate_image_property",
+                    requested=value,
+                    actual=allowed,
+                    values={"key": key},
+                )
+            return None
+
+        return OncePerAggregates(check_host).get_value
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         rejected = list(_iterate_rejected(self._select_compared_properties(spec_obj), host_state))
@@ -69,16 +77,6 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
         properties = sorted(spec_obj.image.properties.to_dict().items())
         # Metadata are texts: compare texts.
         return [(key, str(value)) for key, value in properties if value and key.startswith(prefix)]
-
-
-def _check_properties(
-    properties: Iterable[tuple[str, str]], host_state: HostState
-) -> Rejection | None:
-    for key, value, allowed in _iterate_rejected(properties, host_state):
-        return Rejection(
-            kind="aggregate_image_property", requested=value, actual=allowed, values={"key": key}
-        )
-    return None
 
 
 def _iterate_rejected(

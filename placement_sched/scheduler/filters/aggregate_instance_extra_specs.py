@@ -2,7 +2,6 @@
 """AggregateInstanceExtraSpecsFilter: filter by extra specs of the flavor."""
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
@@ -15,9 +14,6 @@ from placement_sched.scheduler.filters import (
     suggest_without_extra_specs,
 )
 from placement_sched.scheduler.filters.utils import OncePerAggregates, collect_aggregate_values
-
-#: Key of an extra spec, key in the metadata, and requirement.
-_ExtraSpec = tuple[str, str, str]
 
 
 class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
@@ -37,7 +33,22 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
         specs = tuple(iterate_extra_specs(spec_obj))
-        return OncePerAggregates(partial(_compare, specs)).get_value if specs else None
+        if not specs:
+            return None
+
+        def check_host(host_state: HostState) -> Rejection | None:
+            for key, name, requirement in specs:
+                values = sorted(collect_aggregate_values(host_state, name))
+                if not has_match(values, requirement):
+                    return Rejection(
+                        kind="aggregate_extra_spec",
+                        requested=requirement,
+                        actual=values or None,
+                        values={"key": key},
+                    )
+            return None
+
+        return OncePerAggregates(check_host).get_value
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         keys = [
@@ -50,21 +61,7 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
         )
 
 
-def _compare(specs: Iterable[_ExtraSpec], host_state: HostState) -> Rejection | None:
-    for key, name, requirement in specs:
-        values = sorted(collect_aggregate_values(host_state, name))
-        if not has_match(values, requirement):
-            actual = values or None
-            return Rejection(
-                kind="aggregate_extra_spec",
-                requested=requirement,
-                actual=actual,
-                values={"key": key},
-            )
-    return None
-
-
-def iterate_extra_specs(spec_obj: RequestSpec) -> Iterator[_ExtraSpec]:
+def iterate_extra_specs(spec_obj: RequestSpec) -> Iterator[tuple[str, str, str]]:
     """Yield key, metadata key and requirement of each compared extra spec."""
     for key, requirement in spec_obj.flavor.extra_specs.items():
         name = key.removeprefix("aggregate_instance_extra_specs:")

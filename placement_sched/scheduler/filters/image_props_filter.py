@@ -60,8 +60,19 @@ class ImagePropertiesFilter(BaseHostFilter):
             if not _supports(supported, required):
                 actual = list(map(_join, supported)) or None
                 return Rejection(kind="image_property", requested=_join(requested), actual=actual)
-            rejection = _check_version(version, host_state) if version else None
-            return rejection or (_check_address_bits(bits, host_state) if bits else None)
+            if version and host_state.hypervisor_version:
+                actual_version = convert_version_to_str(host_state.hypervisor_version)
+                if not VersionPredicate(version).satisfied_by(actual_version):
+                    return Rejection(
+                        kind="image_property",
+                        requested=version,
+                        values={"hypervisor_version": actual_version},
+                    )
+            host_bits = find_value(host_state, ADDRESS_BITS) if bits else None
+            if not isinstance(host_bits, int) or host_bits >= bits:
+                return None
+            values = {"address_bits": host_bits}
+            return Rejection(kind="image_property", requested=bits, values=values)
 
         return check_host
 
@@ -87,23 +98,6 @@ def _supports(supported: Iterable[list[str]], required: Sequence[tuple[int, str]
         else:
             return True
     return False
-
-
-def _check_version(predicate: str, host_state: HostState) -> Rejection | None:
-    if not host_state.hypervisor_version:
-        return None
-    version = convert_version_to_str(host_state.hypervisor_version)
-    if VersionPredicate(predicate).satisfied_by(version):
-        return None
-    values = {"hypervisor_version": version}
-    return Rejection(kind="image_property", requested=predicate, values=values)
-
-
-def _check_address_bits(bits: int, host_state: HostState) -> Rejection | None:
-    actual = find_value(host_state, ADDRESS_BITS)
-    if not isinstance(actual, int) or actual >= bits:
-        return None
-    return Rejection(kind="image_property", requested=bits, values={"address_bits": actual})
 
 
 def _join(combination: Sequence[str | None]) -> str:

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from placement_sched.clients.attestation import Attestation, AttestedHosts, AttestedLevel
+from placement_sched.clients.attestation import Attestation, AttestedHosts
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -63,18 +63,15 @@ class TrustedFilter(BaseHostFilter):
             cause = {"failure": "[trusted_computing] attestation_server is not set"}
         else:
             attested = self._attested.get_levels([host_state.nodename])[host_state.nodename]
-            trust, cause = attested.level.trust, _find_cause(attested)
+            trust, since = attested.level.trust, attested.level.since
+            if since is not None and attested.failure is None:
+                cause = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
+            else:
+                unknown = "the attestation service does not know it"
+                cause = {"failure": unknown if attested.failure is None else attested.failure}
         if trust == requested_trust:
             return None
         return Rejection(kind="trust_level", requested=requested_trust, actual=trust, values=cause)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         yield suggest_without_extra_specs(spec_obj, [_KEY], "have the host attested at that level")
-
-
-def _find_cause(attested: AttestedLevel) -> dict[str, str]:
-    if attested.failure is not None:
-        return {"failure": attested.failure}
-    if attested.level.since is None:
-        return {"failure": "the attestation service does not know it"}
-    return {"since": f"{attested.level.since:%Y-%m-%dT%H:%M:%SZ}"}

@@ -39,7 +39,9 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         requested_zones = parse_zones(spec.availability_zone)  # empty for commas alone
         zoned = [agg for agg in context.host_aggregates() if parse_zones(agg.availability_zone)]
         inside = [agg for agg in zoned if requested_zones & parse_zones(agg.availability_zone)]
-        if not inside and _has_named_targets(spec):
+        destination = spec.destination
+        named = (spec.force_hosts, spec.force_nodes, destination.host, destination.node)
+        if not inside and any((*named, destination.cell, spec.ignore_hosts)):
             return None
         if self.settings.DEFAULT.default_availability_zone in requested_zones:
             # Hosts in no zone are in the default zone.
@@ -67,10 +69,3 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         if (more := len(existing) - _MAX_NAMES) > 0:
             values["more"] = more
         return Rejection(kind="unknown_zone", requested=requested, values=values)
-
-
-def _has_named_targets(spec: RequestSpec) -> bool:
-    """Return whether the request names hosts, a cell or ignored hosts."""
-    destination = spec.destination
-    targets = (spec.force_hosts, spec.force_nodes, destination.host, destination.node)
-    return any((*targets, destination.cell, spec.ignore_hosts))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import os_traits
 
-from placement_sched.model.request_spec import RequestedGroup, RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
     NotApplied,
@@ -46,7 +46,10 @@ class OwnerNovaFilter(BaseRequestFilter):
                 "reports after its upgrade"
             )
         outcome = require_traits(spec, _OWNER)
-        ids = [group.requester_id for group in spec.requested_resources if _is_pci(spec, group)]
+        requests = spec.pci_requests.requests if spec.pci_requests else ()
+        pci_ids = {pci.request_id for pci in requests if pci.alias_name is not None} - {None, ""}
+        requesters = [group.requester_id or "" for group in spec.requested_resources]
+        ids = [requester for requester in requesters if requester.rpartition("-")[0] in pci_ids]
         if not ids:
             return outcome
         groups = tuple(
@@ -55,9 +58,3 @@ class OwnerNovaFilter(BaseRequestFilter):
         )
         changes = {**outcome.changes, "requested_resources": ids}
         return RequestFilterResult(replace(outcome.spec, requested_resources=groups), changes)
-
-
-def _is_pci(spec: RequestSpec, group: RequestedGroup) -> bool:
-    requests = spec.pci_requests.requests if spec.pci_requests else ()
-    ids = {pci.request_id for pci in requests if pci.alias_name is not None and pci.request_id}
-    return bool(group.requester_id) and str(group.requester_id).rpartition("-")[0] in ids

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, ClassVar, Protocol, Self, cast
 
 from oslo_config import cfg
@@ -100,8 +100,6 @@ class BaseHostWeigher(SchedulerPlugin):
     #: Whether a host's weight depends on that host alone: only changed hosts are then weighed again
     #: for the second and later instances of a request.
     by_host: bool = False
-    #: Whether the weight depends on the members of the server group, which each instance joins.
-    counts_members: ClassVar[bool] = False
 
     #: Whether the weigher reads ``spec_obj.cloud_flavors``, the flavors of the cloud.
     reads_flavors: ClassVar[bool] = False
@@ -184,11 +182,15 @@ class BaseHostWeigher(SchedulerPlugin):
         numbers = []
         group, name = self.multiplier_option or ("", "")
         for key in self.multiplier_keys or (name, f"{group}.{name}"):
-            text = aggregate.metadata.get(key)
-            number = None if text is None else _parse_number(text)
-            if number is not None:
+            if (text := aggregate.metadata.get(key)) is None:
+                continue
+            try:
+                number = float(text)
+            except ValueError:
+                number = nan
+            if isfinite(number):
                 numbers.append(number)
-            elif text is not None:
+            else:
                 LOG.warning("aggregate %s: %s is not a number: %r", aggregate.name, key, text)
         return min(numbers, default=None)
 
@@ -248,14 +250,6 @@ def normalize(
 def collect_aggregates(hosts: Iterable[HostState]) -> Collection[HostAggregate]:
     """Return the distinct aggregates of the hosts."""
     return {each.id: each for host in hosts for each in host.aggregates}.values()
-
-
-def _parse_number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if isfinite(number) else None
 
 
 def all_weighers() -> list[type[BaseHostWeigher]]:
@@ -430,15 +424,6 @@ def sum_weights(columns: Iterable[WeightColumn], number: int) -> list[float]:
     return weights
 
 
-def sum_host_weights(at: int, columns: Iterable[WeightColumn]) -> float:
-    """Sum the weights of the host at a position, as :func:`sum_weights` does."""
-    weight = 0.0
-    for column in columns:
-        if column.changes_weights:
-            weight += column.multipliers[at] * column.normalized[at]
-    return weight
-
-
 def _weigh(
     plugin: BaseHostWeigher,
     hosts: Sequence[HostState],
@@ -541,7 +526,7 @@ class IncrementalWeighing:
         old_columns = self._columns
         self._columns = []
         for plugin, old in zip(self._requested, old_columns, strict=True):
-            column = old  # all hosts are equal for this request
+            column = old  # all hosts are still equal for this request
             if _depends_on_all_hosts(plugin, old, spec):
                 aggregates = collect_aggregates(hosts)
                 column = _weigh(plugin, hosts, aggregates, spec, self._columns)
@@ -558,23 +543,21 @@ class IncrementalWeighing:
             self._weighed = list(map(WeighedHost, hosts, sum_weights(self._columns, len(hosts))))
             self._order = _sort_best_first(self._weighed, self._by_name)
         else:
+            # A new list, because the previous instance may still refer to the old list.
+            self._order = [position for position in self._order if position not in changed]
+            effective = [column for column in self._columns if column.changes_weights]
             for position, host in changed.items():
-                self._weighed[position] = WeighedHost(
-                    host, sum_host_weights(position, self._columns)
+                weight = 0.0
+                for column in effective:  # as sum_weights() does
+                    weight += column.multipliers[position] * column.normalized[position]
+                self._weighed[position] = WeighedHost(host, weight)
+            for position in changed:
+                insort(
+                    self._order,
+                    position,
+                    key=lambda at: (-self._weighed[at].weight, self._ranks[at]),
                 )
-            self._reinsert(changed)
         return WeighRun.from_columns(self._weighed, self._columns, self._order)
-
-    def _reinsert(self, changed: Collection[int]) -> None:
-        """Move the hosts at these positions to their new places in the order."""
-
-        def get_sort_key(position: int) -> tuple[float, int]:
-            return -self._weighed[position].weight, self._ranks[position]
-
-        # A new list, because the previous instance may still refer to the old list.
-        self._order = [position for position in self._order if position not in changed]
-        for position in changed:
-            insort(self._order, position, key=get_sort_key)
 
     def _index_hosts(self) -> None:
         """Index positions by host, and sort them by name and by weight."""
@@ -600,10 +583,8 @@ class IncrementalWeighing:
 def _depends_on_all_hosts(plugin: BaseHostWeigher, column: WeightColumn, spec: RequestSpec) -> bool:
     if not wrap_weigher(plugin).by_host:
         return True
-    if column.ends is not None or not plugin.counts_members:
-        return False
     with PluginCall(plugin):  # the first instance may turn an empty group into a group with members
-        return plugin.concerns(spec)
+        return column.ends is None and plugin.concerns(spec)
 
 
 def _weigh_again(

@@ -75,21 +75,18 @@ class MetricsWeigher(BaseHostWeigher):
         total = 0.0
         for name, ratio in self._ratios:
             if name in measured:
-                total += self._get_single_value(host, name, measured[name]) * ratio
+                if (value := measured[name]) is None:
+                    self._fail(
+                        host,
+                        f"reports {name} by NUMA node only, without a single value to weigh: "
+                        "remove it from [metrics] weight_setting",
+                    )
+                total += value * ratio
             elif ratio and self.weight_multiplier(host) != 0:
                 return float(self.settings.metrics.weight_of_unavailable)
         if not isfinite(total):
             self._fail(host, "has no finite weight: reduce the ratios of [metrics] weight_setting")
         return total
-
-    def _get_single_value(self, host: HostState, name: str, value: int | None) -> int:
-        if value is None:
-            self._fail(
-                host,
-                f"reports {name} by NUMA node only, without a single value to weigh: "
-                "remove it from [metrics] weight_setting",
-            )
-        return value
 
     def _fail(self, host: HostState, reason: str) -> NoReturn:
         words = f"host {host.host}, node {host.nodename} {reason}"
