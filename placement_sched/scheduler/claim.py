@@ -31,7 +31,6 @@ from placement_sched.model.request_stats import get_request_stats
 from placement_sched.scheduler.caches import NodeHistory
 from placement_sched.scheduler.decisions import build_result, make_decision
 from placement_sched.scheduler.explain.funnel import build_funnel
-from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.scheduler.spread import check_spread
 from placement_sched.store import change_counters, decisions
@@ -143,19 +142,11 @@ class Claims:
             get_request_stats().conflicts[MOVED] += 1
         for run, _ in claimed:
             if run.request.plugins.driver.caches_states:
-                self._update_cached_nodes(run)
+                self.node_history.record_placements(
+                    (each.selection.compute_node_uuid, each.spec)
+                    for each in run.list_placed_instances()
+                )
         return [build_result(run, decision) for run, decision in claimed]
-
-    def _update_cached_nodes(self, run: SchedulingRun) -> None:
-        spec = run.request.spec
-        pairs = zip(spec.instance_uuids, run.selections, strict=True)
-        self.node_history.record_placements(
-            (
-                best.compute_node_uuid,
-                with_device_providers(spec.with_instance(uuid), best.allocation_request),
-            )
-            for uuid, (best, *_) in pairs
-        )
 
     def record(self, decision: Decision) -> None:
         """Record a decision without a claim, and only log a failed write."""
@@ -187,9 +178,20 @@ class Claims:
         """
         existing: Sequence[Allocation] = ()
         if is_added := claiming is ClaimMode.FOR_MOVE:
-            existing = _read_existing(connection, selected[0])
+            run, decision = selected[0]
+            uuids = run.request.spec.instance_uuids
+            existing = allocations.list_by_consumers(connection, uuids)
+            recorded = decisions.map_by_instance(connection, uuids) if existing else {}
+            if _find_added(uuids, recorded, existing, decision.digest, decision.request_ids):
+                raise ConcurrentUpdate("a concurrent request with the same ids was claimed")
         claimed = self._allocate(connection, selected, existing, now)
-        groups = {group for run, _ in claimed if (group := _find_group_to_lock(run)) is not None}
+        groups = {
+            group.uuid
+            for run, _ in claimed
+            if (group := run.request.spec.instance_group) is not None
+            and group.uuid is not None
+            and (run.request.names_group or run.selector.compares_hosts(run.filtered_request.spec))
+        }
         if len(groups) > 1:  # concurrent claims must lock the groups in the same order
             server_groups.lock_many(connection, groups)
         for decided in claimed:
@@ -248,32 +250,23 @@ class Claims:
             )
 
 
-def _read_existing(connection: Connection, selected: _DecidedRun) -> Sequence[Allocation]:
-    """Read the existing allocations that the claim of a move is added to.
-
-    Raises :class:`ConcurrentUpdate` if a concurrent request has already added them.
-    """
-    uuids, decision = selected.run.request.spec.instance_uuids, selected.decision
-    existing = allocations.list_by_consumers(connection, uuids)
-    recorded = decisions.map_by_instance(connection, uuids) if existing else {}
-    if existing and _find_added(uuids, recorded, existing, decision.digest, decision.request_ids):
-        raise ConcurrentUpdate("a concurrent request with the same ids was claimed")
-    return existing
-
-
 def _record(connection: Connection, claimed: _DecidedRun, now: datetime, *, is_added: bool) -> None:
     run, decision = claimed
-    if run.request.names_group:
+    spec, group = run.request.spec, run.request.spec.instance_group
+    if run.request.names_group and group is not None and group.uuid is not None:
         try:
-            _join_group(connection, run.request.spec)
+            server_groups.lock_existing(connection, group.uuid, "$.request_spec.instance_group")
         except errors.Invalid as error:
             # The group is gone, which is a concurrent change. The error is raised again when the
             # request is read again.
             raise ConcurrentUpdate(error.detail) from error
+        # Two concurrent requests could together violate a strict policy.
+        if group.is_strict and not server_groups.is_current(connection, group, spec.instance_uuids):
+            raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")
     _check_spread(connection, run)
     records: Mapping[str, Any] = {}
     if is_added:
-        records = instances.lock_by_uuid(connection, run.request.spec.instance_uuids)
+        records = instances.lock_by_uuid(connection, spec.instance_uuids)
         instances.set_decision(connection, records, decision.uuid, now)
     new = [vm for vm in _build_instances(run, decision) if vm.uuid not in records]
     instances.record(connection, new, now)
@@ -344,15 +337,6 @@ def _build_instances(run: SchedulingRun, decision: Decision) -> list[Instance]:
     ]
 
 
-def _find_group_to_lock(run: SchedulingRun) -> str | None:
-    """Return the uuid of the server group that the claim must lock, or None."""
-    group = run.request.spec.instance_group
-    compares_hosts = run.selector.compares_hosts(run.filtered_request.spec)
-    if group is None or not (run.request.names_group or compares_hosts):
-        return None
-    return group.uuid
-
-
 def _check_spread(connection: Connection, run: SchedulingRun) -> None:
     if not run.selector.compares_hosts(run.filtered_request.spec):
         return
@@ -385,18 +369,3 @@ def _lock_zones(connection: Connection, run: SchedulingRun) -> None:
         old = {each.id: each.availability_zone for each in aggregates.list_for_host(host)}
         if zones.get(host, {}) != {key: zone for key, zone in old.items() if zone is not None}:
             raise ConcurrentUpdate(f"the zone of host {host} changed during scheduling")
-
-
-def _join_group(connection: Connection, spec: RequestSpec) -> None:
-    """Lock the stored server group of the instances, if any.
-
-    With a strict policy (affinity or anti-affinity), :class:`ConcurrentUpdate` is raised if the
-    members or their hosts have changed since the selection, because two concurrent requests could
-    together violate the policy.
-    """
-    group = spec.instance_group
-    if group is None or group.uuid is None:
-        return
-    server_groups.lock_existing(connection, group.uuid, "$.request_spec.instance_group")
-    if group.is_strict and not server_groups.is_current(connection, group, spec.instance_uuids):
-        raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")

@@ -140,7 +140,8 @@ def _list_best_hosts(run: SchedulingRun) -> list[Json]:
     """List the best hosts, with weighers that give any of them a weight."""
     if run.choice is None:
         return []
-    hosts = build_hosts_json(run.choice.first.build_best_reports(MAX_BEST_HOSTS))
+    first = run.choice.first
+    hosts = build_hosts_json(first.weighed.build_reports(first.ordered[:MAX_BEST_HOSTS]))
     effective = {
         name for host in hosts for name, weight in host["weights"].items() if weight["weighted"]
     }

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
 import os_resource_classes
@@ -264,21 +264,18 @@ def _load_from_packages() -> Iterator[ExtraSpecValidator]:
     for modules in load_hooks("nova_modules"):
         points += modules.list_extra_spec_entry_points()
     for entry_point in sorted(points, key=lambda each: each.name):
-        for validator in load_entry_point(entry_point, partial(_call_register, entry_point)):
+        load = partial(lambda point: list(point.load().register()), entry_point)
+        for validator in load_entry_point(entry_point, load):
             if not isinstance(validator, ExtraSpecValidator):
                 origin = describe_entry_point(entry_point)
                 raise ConfigurationError(f"{origin}: {validator!r} is not an ExtraSpecValidator")
             yield validator
 
 
-def _call_register(announced: EntryPoint) -> list[Any]:
-    return list(announced.load().register())
-
-
 _CPUS = build_pattern_type(r"\^?\d+((-\d+)?(,\^?\d+(-\d+)?)?)*")
 _PAGES = build_pattern_type(r"(large|small|any|\d+([kKMGT]i?)?(b|bit|B)?)")
 
-_PROCESSORS = {
+_HARDWARE = {
     "hw:cpu_cores": ("Cores per socket.", build_integer_type(1)),
     "hw:cpu_dedicated_mask": ("The virtual CPUs that are pinned.", _CPUS),
     "hw:cpu_max_cores": ("Maximum number of cores per socket.", build_integer_type(1)),
@@ -291,15 +288,11 @@ _PROCESSORS = {
     "hw:maxphysaddr_bits": ("The width of physical addresses.", build_integer_type(0)),
     "hw:numa_nodes": ("NUMA nodes of the instance.", build_integer_type(1)),
     "hw:pmu": ("Whether there is a performance monitoring unit.", FLAG),
-}
-_MEMORY = {
     "hw:ephemeral_encryption": ("Whether local disks are encrypted.", FLAG),
     "hw:locked_memory": ("Whether memory is never swapped out.", FLAG),
     "hw:mem_encryption": ("Whether memory is encrypted.", FLAG),
     "hw:mem_page_size": ("The size of memory pages.", _PAGES),
     "hw:pmem": ("Virtual persistent memory, by label.", build_pattern_type("([a-zA-Z0-9_]+(,)?)+")),
-}
-_DEVICES = {
     "hw:boot_menu": ("Whether the boot menu is shown.", FLAG),
     "hw:hide_hypervisor_id": ("Whether the hypervisor is hidden.", FLAG),
     "hw:redirected_usb_ports": ("USB ports that are redirected.", build_integer_type(0, max=15)),
@@ -343,7 +336,7 @@ def _build_hardware_validators() -> list[ExtraSpecValidator]:
         name: (text, build_choice_type(*(choices or CHOICES[name.replace(":", "_")])))
         for name, (text, *choices) in _CHOICES.items()
     }
-    tables = _PROCESSORS | _MEMORY | _DEVICES | by_choice | quotas
+    tables = _HARDWARE | by_choice | quotas
     return build_validators(tables) + build_validators(_NUMA_NODES, _NODE)
 
 
@@ -377,30 +370,6 @@ def _build_scheduling_validators() -> list[ExtraSpecValidator]:
         f"capabilities:{name}{{part}}": (f"{prefix} a part of {name} must meet.", TEXT)
         for name in _ATTRIBUTES_WITH_PARTS.split()
     }
-    metadata = {
-        "aggregate_instance_extra_specs:{key}": (
-            f"{prefix} this key of the metadata must meet.",
-            TEXT,
-        )
-    }
-    amounts = {
-        "resources{group}:{class}": (
-            "The amount of this class, which replaces the amount of the flavor.",
-            {"type": int},
-        )
-    }
-    traits = {
-        "trait{group}:{trait}": (
-            "Whether a provider must have this trait, or must not have it.",
-            build_choice_type("required", "forbidden"),
-        )
-    }
-    policy = {
-        "group_policy": (
-            "Whether groups with a suffix may use the same provider.",
-            build_choice_type("isolate", "none"),
-        )
-    }
     names = "|".join([*os_resource_classes.STANDARDS, _CUSTOM])
     class_parameter = {"name": "class", "pattern": names, "description": "A resource class."}
     names = "|".join([*os_traits.get_traits(), _CUSTOM])
@@ -408,9 +377,28 @@ def _build_scheduling_validators() -> list[ExtraSpecValidator]:
     return [
         *build_validators(attributes),
         *build_validators(with_parts, _PART),
-        *build_validators(metadata, _KEY),
-        *build_validators(amounts, _GROUP, class_parameter),
-        *build_validators(traits, _GROUP, trait_parameter),
-        *build_validators(policy),
+        ExtraSpecValidator(
+            "aggregate_instance_extra_specs:{key}",
+            f"{prefix} this key of the metadata must meet.",
+            TEXT,
+            (_KEY,),
+        ),
+        ExtraSpecValidator(
+            "resources{group}:{class}",
+            "The amount of this class, which replaces the amount of the flavor.",
+            {"type": int},
+            (_GROUP, class_parameter),
+        ),
+        ExtraSpecValidator(
+            "trait{group}:{trait}",
+            "Whether a provider must have this trait, or must not have it.",
+            build_choice_type("required", "forbidden"),
+            (_GROUP, trait_parameter),
+        ),
+        ExtraSpecValidator(
+            "group_policy",
+            "Whether groups with a suffix may use the same provider.",
+            build_choice_type("isolate", "none"),
+        ),
         *build_validators(_PREFERENCES),
     ]

@@ -11,7 +11,6 @@ import orjson
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, PluginFailed
 from placement_sched.explain.values import FilterReport, Rejected, RequestFilterReport
-from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.rejection import OTHER, Rejection, SuggestedChange
@@ -338,24 +337,17 @@ class NovaFilter:
         passed = {id(host) for host in returned or ()}
         if not passed <= {id(host) for host in hosts}:
             raise ValueError("filter_all returned a host that it was not given")
-        return [
-            None if id(host) in passed else self._find_rejection(host, candidates, spec_obj)
-            for host, candidates in zip(hosts, candidates_before, strict=True)
-        ]
-
-    def _find_rejection(
-        self, host: HostState, candidates: Sequence[AllocationRequest], spec: RequestSpec
-    ) -> Rejection:
-        """Return why the filter rejects a host.
-
-        The candidates of the host are restored first. The reason comes from ``rejection`` if the
-        class of the filter overrides it.
-        """
-        set_candidates(host, candidates)
         filter_class = type(self._plugin)
-        overrides_rejection = filter_class.rejection is not BaseHostFilter.rejection
-        rejection = self._plugin.rejection(host, spec) if overrides_rejection else None
-        return rejection or Rejection(f"rejected by {filter_class.__name__}")
+        has_reasons = filter_class.rejection is not BaseHostFilter.rejection
+        results: list[FilterResult] = []
+        for host, candidates in zip(hosts, candidates_before, strict=True):
+            rejection = None
+            if id(host) not in passed:
+                set_candidates(host, candidates)
+                rejection = self._plugin.rejection(host, spec_obj) if has_reasons else None
+                rejection = rejection or Rejection(f"rejected by {filter_class.__name__}")
+            results.append(rejection)
+        return results
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,13 +75,6 @@ class UnclaimedInstance:
     spec: RequestSpec
     selection: Selection
 
-    def add_to(self, state: HostState) -> None:
-        """Add the instance to the instances of a host state."""
-        spec, best = self.spec, self.selection
-        if (uuid := spec.instance_uuid) is not None:
-            built = HostInstance.from_request_spec(uuid, spec, best.service_host, best.nodename)
-            state.instances[uuid] = built
-
 
 @dataclass
 class RequestView:
@@ -195,7 +188,10 @@ def build_host_states(
     A provider tree whose root is not a compute node is left out, as in nova. ``include`` are uuids
     of nodes to include without candidates.
     """
-    roots = _group_by_root(candidates.requests)
+    requests = candidates.requests
+    roots: dict[str, Sequence[AllocationRequest]] = {each.root_uuid: (each,) for each in requests}
+    if len(roots) < len(requests):  # in most clouds, each host has a single candidate
+        roots = {**group_rows((request.root_uuid, request) for request in requests)}
     for uuid in include:
         roots.setdefault(uuid, ())
     states = _build_current_states(view, spec, roots)
@@ -223,14 +219,6 @@ def set_preferred_traits(view: RequestView, spec: RequestSpec, states: Iterable[
         set_traits(state, frozenset(name for name, having in roots.items() if root in having))
 
 
-def _group_by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[AllocationRequest]]:
-    by_root: dict[str, Sequence[AllocationRequest]] = {each.root_uuid: (each,) for each in requests}
-    if len(by_root) == len(requests):  # most clouds: a single candidate per host
-        return by_root
-    several = group_rows((request.root_uuid, request) for request in requests)
-    return {uuid: tuple(candidates_of_root) for uuid, candidates_of_root in several.items()}
-
-
 def _build_current_states(
     view: RequestView, spec: RequestSpec, uuids: Collection[str]
 ) -> list[HostState]:
@@ -256,7 +244,10 @@ def _build_current_states(
             state.consume_from_request(instance.spec)
             state.limits = {}
         for instance in by_host.get(state.host, ()):
-            instance.add_to(state)
+            if (key := instance.spec.instance_uuid) is not None:
+                state.instances[key] = HostInstance.from_request_spec(
+                    key, instance.spec, state.host, instance.selection.nodename
+                )
     return states
 
 

@@ -28,7 +28,6 @@ from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decisions import build_no_valid_host, make_decision
 from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.host_manager import UnclaimedInstance
-from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.request import (
     REQUEST_PATH,
     RequestReader,
@@ -144,7 +143,8 @@ def _run_in_turn(
             scheduler.claims.record(decision)
             raise build_no_valid_host(funnel, decision, path.removesuffix(".request_spec"))
         runs.append(run)
-        placed += _list_placed(run)
+        key = _find_group_key(run.request)
+        placed += [(key, instance) for instance in run.list_placed_instances()]
         amounts = [
             pair
             for _, instance in placed
@@ -182,15 +182,6 @@ def _check_instances(entries: Mapping[str, Document]) -> None:
             f"the requests are for {count} instances, the maximum is {MAX_INSTANCES}",
             json_path="$.requests",
         )
-
-
-def _list_placed(run: SchedulingRun) -> list[_Placed]:
-    spec, key = run.request.spec, _find_group_key(run.request)
-    placed = []
-    for uuid, (best, *_) in zip(spec.instance_uuids, run.selections, strict=True):
-        instance_spec = with_device_providers(spec.with_instance(uuid), best.allocation_request)
-        placed.append((key, UnclaimedInstance(instance_spec, best)))
-    return placed
 
 
 def _find_group_key(request: SchedulingRequest) -> _GroupKey | None:

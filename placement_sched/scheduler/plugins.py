@@ -126,14 +126,6 @@ _OF_PYTHON_2 = (
 )
 
 
-def describe_creation_error(plugin_class: type, failure: Exception) -> str:
-    """Describe an error in a plugin's ``__init__``, with its place."""
-    path, reason = get_class_path(plugin_class), describe_import_error(failure)
-    if isinstance(failure, TypeError) and "argument" in reason:
-        return f"{path} cannot be created without arguments: {reason}"
-    return f"{path} cannot be created: {type(failure).__name__}: {reason}"
-
-
 def list_class_names(module: ModuleType, base: type) -> list[str]:
     """List the names of a module's subclasses of ``base``."""
     return [
@@ -391,8 +383,11 @@ def get_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
         try:
             return plugin_class.with_settings(settings, clock)
         except Exception as failure:
-            reason = describe_creation_error(plugin_class, failure)
-            raise ConfigurationError(reason) from failure
+            path, reason = get_class_path(plugin_class), describe_import_error(failure)
+            message = f"{path} cannot be created: {type(failure).__name__}: {reason}"
+            if isinstance(failure, TypeError) and "argument" in reason:
+                message = f"{path} cannot be created without arguments: {reason}"
+            raise ConfigurationError(message) from failure
 
     return Plugins(
         tuple(make(cls) for cls in _list_request_filter_classes(settings)),

@@ -91,14 +91,17 @@ def with_network_data(
     find_segments_of_network = cache(neutron.list_network_segments)
 
     def complete(network: NetworkRequest, json_path: str) -> NetworkRequest:
-        if network.port_id and _needs_port(network, is_routed=is_routed):
+        lacks_segments = is_routed and network.segments is None
+        lacks_subnet = network.subnet_ids is None or network.network_id is None
+        needs_network = lacks_segments and not network.subnet_id and lacks_subnet
+        if network.port_id and (network.vnic_type is None or needs_network):
             port = find_port(network.port_id)
             if port is None:
                 raise Invalid(
                     f"neutron has no port {network.port_id}", json_path=f"{json_path}.port_id"
                 )
             network = network.with_port(port)
-        if not is_routed or network.segments is not None or network.is_open:
+        if not lacks_segments or network.is_open:
             return network
         if network.subnet_id is None:
             network_id = network.named_network
@@ -113,15 +116,6 @@ def with_network_data(
         for position, network in enumerate(spec.requested_networks)
     )
     return replace(spec, requested_networks=networks)
-
-
-def _needs_port(network: NetworkRequest, *, is_routed: bool) -> bool:
-    """Return whether the port must be read, for its vnic type or its network."""
-    if network.vnic_type is None:
-        return True
-    if not is_routed or network.segments is not None or network.subnet_id:
-        return False
-    return network.subnet_ids is None or network.network_id is None
 
 
 def check_rebuild(database: ReadableDatabase, spec: RequestSpec) -> None:
@@ -219,7 +213,12 @@ class RequestReader:
         :class:`Invalid` if the document, policy or overrides are invalid, and :class:`NotFound` if
         a named flavor or image is not stored.
         """
-        original = parse_request_spec(self._resolve_names(document))
+        named = any(isinstance(document.get(key), str) for key in ("flavor", "image"))
+        if named or _has_stored_group(document):
+            with self.database.read() as connection:
+                original = parse_request_spec(_look_up_names(connection, document))
+        else:
+            original = parse_request_spec(document)
         if not original.instance_uuids:
             uuids = tuple(str(uuid4()) for _ in range(original.num_instances))
             original = replace(original, instance_uuids=uuids)
@@ -278,7 +277,13 @@ class RequestReader:
                     f"{get_policy_enforcer(group.policy)} is not enabled",
                     json_path="$.request_spec.instance_group",
                 )
-            _check_spread(request)
+            spread = find_spread_request(spec.flavor.extra_specs, spec.scheduler_hints)
+            if spread and spread.is_hard and not request.plugins.has_filter(SPREAD_FILTER):
+                raise Invalid(
+                    f"The members of the server group cannot be spread over {spread.key!r}: "
+                    f"{SPREAD_FILTER} is not enabled, add it to [filter_scheduler] enabled_filters",
+                    json_path=spread.path,
+                )
         return replace(request, spec=with_network_data(spec, self.neutron, request.settings))
 
     def read_again(self, request: SchedulingRequest) -> SchedulingRequest:
@@ -291,13 +296,6 @@ class RequestReader:
             instance_uuids = request.spec.instance_uuids
             group = server_groups.with_members(connection, stored, without=instance_uuids)
         return replace(request, spec=request.spec.with_group(group))
-
-    def _resolve_names(self, document: Document) -> Document:
-        has_name = any(isinstance(document.get(key), str) for key in ("flavor", "image"))
-        if not has_name and not _has_stored_group(document):
-            return document
-        with self.database.read() as connection:
-            return _look_up_names(connection, document)
 
     def check_overrides(self, overrides: Mapping[str, Any]) -> None:
         """Raise :class:`Invalid` for overrides that requests may not have."""
@@ -329,16 +327,6 @@ class RequestReader:
             return registry.choose_named(named, policies, policy_aggregates), aggregates
         except ConfigurationError as error:
             raise Invalid(error.detail, source="policy", json_path="$.policy") from None
-
-
-def _check_spread(request: SchedulingRequest) -> None:
-    spread = find_spread_request(request.spec.flavor.extra_specs, request.spec.scheduler_hints)
-    if spread is not None and spread.is_hard and not request.plugins.has_filter(SPREAD_FILTER):
-        raise Invalid(
-            f"The members of the server group cannot be spread over {spread.key!r}: {SPREAD_FILTER}"
-            " is not enabled, add it to [filter_scheduler] enabled_filters",
-            json_path=spread.path,
-        )
 
 
 def derive_defaults(spec: RequestSpec, settings: Settings) -> RequestSpec:

@@ -32,12 +32,13 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filtering import RequestFilterRun
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.host_manager import CellStates, RequestView
+from placement_sched.scheduler.host_manager import CellStates, RequestView, UnclaimedInstance
 from placement_sched.scheduler.host_state import (
     HostState,
     get_candidates,
     set_candidates,
     with_candidates,
+    with_device_providers,
 )
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.request import SchedulingRequest
@@ -320,10 +321,6 @@ class FilterWeighResult:
         reports = {id(host.obj): report for host, report in pairs}
         return tuple([reports[id(host.obj)] for host in self.ordered])
 
-    def build_best_reports(self, limit: int) -> tuple[HostReport, ...]:
-        """Return the first ``limit`` reports of :meth:`build_host_reports`."""
-        return self.weighed.build_reports(self.ordered[:limit])
-
 
 @dataclass(frozen=True, slots=True)
 class SelectionResult:
@@ -414,9 +411,16 @@ class HostSelector:
     ) -> PlacementProgress:
         """Create the progress of a request before its first instance is placed."""
         weighers = self.plugins.driver.weighers(self.plugins.weighers)
-        # A third-party filter may return another result although the host has not changed.
-        is_shipped = {type(plugin) for plugin in self.select_filters(spec)} <= {*all_filters()}
-        reruns = not is_shipped or not self._has_stable_results(spec)
+        filters, group = self.select_filters(spec), spec.instance_group
+        policies = group.policies if group else ()
+        # Unchanged hosts pass again, except if the filter is from a third party, or if a filter of
+        # the group's policy does more than limit the members per host.
+        is_shipped = {type(plugin) for plugin in filters} <= {*all_filters()}
+        reruns = not is_shipped or not all(
+            vars(type(plugin)).get("caps_group_members")
+            for plugin in filters
+            if plugin.server_group_policy in policies
+        )
         keeps = self.compares_hosts(spec)
         return PlacementProgress(
             remaining_capacity, IncrementalWeighing(weighers), list(hosts), spec, reruns, keeps
@@ -425,19 +429,6 @@ class HostSelector:
     def compares_hosts(self, spec: RequestSpec) -> bool:
         """Return whether a rejected host may pass for a later instance."""
         return any(plugin.compares_hosts(spec) for plugin in self.select_filters(spec))
-
-    def _has_stable_results(self, spec: RequestSpec) -> bool:
-        """Return whether unchanged hosts that passed also pass next time.
-
-        Returns false if a filter of the group's policy does more than limit the members per host.
-        """
-        group = spec.instance_group
-        policies = group.policies if group else ()
-        return all(
-            vars(type(plugin)).get("caps_group_members")
-            for plugin in self.select_filters(spec)
-            if plugin.server_group_policy in policies
-        )
 
     def iterate_instances(
         self, uuids: Iterable[str | None], progress: PlacementProgress, number: int
@@ -674,6 +665,16 @@ class SchedulingRun:
         alternates = map(selector.select, same_cell[: selector.alternates])
         choice = replace(self.choice, selections=((selection, *alternates),), first=result)
         return replace(self, choice=choice)
+
+    def list_placed_instances(self) -> list[UnclaimedInstance]:
+        """Return the instances of the request with their selections."""
+        spec = self.request.spec
+        return [
+            UnclaimedInstance(
+                with_device_providers(spec.with_instance(uuid), best.allocation_request), best
+            )
+            for uuid, (best, *_) in zip(spec.instance_uuids, self.selections, strict=True)
+        ]
 
     @property
     def roots_without_node(self) -> list[str]:
