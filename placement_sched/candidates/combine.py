@@ -284,7 +284,11 @@ def iterate_combinations(
 
     Raises :class:`TooComplex` if the budget is exceeded.
     """
-    if _can_choose_freely(tree, rules):
+    is_free = not (tree.free or rules.single_per_tree or rules.subtrees or rules.trait_choices)
+    if is_free and rules.isolate:  # still free if no provider serves two groups with a suffix
+        suffixed = [tree.options[index] for index, slot in enumerate(rules.slots) if slot.suffix]
+        is_free = len(set().union(*suffixed)) == sum(map(len, suffixed))
+    if is_free:
         for combination in product(*tree.options):
             budget.consume(1)
             yield combination
@@ -295,16 +299,6 @@ def iterate_combinations(
         if number >= _MIN_TO_CHECK:
             chooser.narrow()
         yield from chooser.choose()
-
-
-def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
-    """Return whether all choices of a provider for each slot are valid."""
-    if tree.free or rules.single_per_tree or rules.subtrees or rules.trait_choices:
-        return False
-    if not rules.isolate:
-        return True
-    suffixed = [tree.options[index] for index, slot in enumerate(rules.slots) if slot.suffix]
-    return len(set().union(*suffixed)) == sum(map(len, suffixed))
 
 
 def can_always_combine(rules: Rules) -> bool:

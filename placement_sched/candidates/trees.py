@@ -7,10 +7,11 @@ are the providers in the tree, in contrast to providers of other trees that shar
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,34 +36,26 @@ _FREE_CONDITIONS, _CONDITIONS_PER_STEP = 50, 2
 _OPTIONS_PER_STEP, _SHARING_PAIRS_PER_STEP = 20, 5
 
 
-@dataclass(frozen=True)
-class _Uses:
+class _UseColumns(NamedTuple):
+    rows: RowNumbers
+    trees: _Numbers
+    serves: Mask
+    is_shared: Mask
+
+
+class _Uses(_UseColumns):
     """Uses: pairs of a tree and an own or sharing provider of the tree.
 
     ``rows`` are the rows of the providers, ``trees`` the numbers of the trees. ``serves`` has a
     column for each of the search's ``distinct_slots``.
     """
 
-    rows: RowNumbers
-    trees: _Numbers
-    serves: Mask
-    is_shared: Mask
-
     def select_uses(self, selection: Mask | _Numbers) -> "_Uses":
-        return _Uses(
-            self.rows[selection],
-            self.trees[selection],
-            self.serves[selection],
-            self.is_shared[selection],
-        )
+        return _Uses._make(column[selection] for column in self)
 
     def merge(self, others: "_Uses") -> "_Uses":
-        return _Uses(
-            np.concatenate((self.rows, others.rows)),
-            np.concatenate((self.trees, others.trees)),
-            np.concatenate((self.serves, others.serves)),
-            np.concatenate((self.is_shared, others.is_shared)),
-        )
+        pairs: Iterable[Any] = zip(self, others, strict=True)
+        return _Uses._make(np.concatenate(pair) for pair in pairs)
 
     @cached_property
     def starts(self) -> _Numbers:

@@ -377,7 +377,6 @@ def find_differences(then: Json, now: Json) -> Iterator[RunDifference]:
     both_have_steps = all(_get_funnel(run).get(CANDIDATES, {}).get("steps") for run in (then, now))
     for facts in (
         _map_outcome,
-        _map_options,
         _map_request_filters,
         _map_search,
         _map_filters,
@@ -407,17 +406,13 @@ def _get_funnel(run: Json) -> Json:
 
 def _map_outcome(run: Json) -> _Facts:
     obstacle = _get_funnel(run).get("obstacle") or {}
+    options = (run.get("conditions") or {}).get("options", {})
     return {
         "outcome": run["outcome"],
         "policy": run["policy"],
         "rejecting stage": obstacle.get("reason"),
+        **{f"option {key}": value for key, value in options.items()},
     }
-
-
-def _map_options(run: Json) -> _Facts:
-    conditions = run.get("conditions") or {}
-    options = conditions.get("options", {})
-    return {f"option {key}": value for key, value in options.items()}
 
 
 def _map_request_filters(run: Json) -> _Facts:

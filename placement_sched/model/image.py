@@ -4,7 +4,7 @@
 Source: Image API reference, "Images".
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from itertools import takewhile
@@ -258,7 +258,13 @@ def parse_properties(raw: Mapping[str, Any]) -> ImageProperties:
             values[name] = _read(name, name, value)
     for name in _NUMBERED:
         keys = (f"{name}.{node}" for node in range(MAX_NUMA_NODES))
-        if node_values := _read_per_node(name, takewhile(raw.__contains__, keys), raw):
+        node_values, cpus = [], 0
+        for key in takewhile(raw.__contains__, keys):
+            node_values.append(value := _read(key, name, raw[key]))
+            cpus += len(value) if isinstance(value, frozenset) else 0
+            if cpus > MAX_CPUS:
+                raise Invalid(f"image property {key!r}: a CPU is on two nodes")
+        if node_values:
             values[name] = node_values
     traits = [
         name.removeprefix("trait:")
@@ -266,21 +272,6 @@ def parse_properties(raw: Mapping[str, Any]) -> ImageProperties:
         if name.startswith("trait:") and value == "required"
     ]
     return ImageProperties({**values, "traits_required": traits} if traits else values)
-
-
-def _read_per_node(name: str, keys: Iterable[str], raw: Mapping[str, Any]) -> list[Any]:
-    """Return the values of a property with a key per NUMA node.
-
-    The nodes may have at most :data:`MAX_CPUS` CPUs in total, because a CPU is on a single node.
-    """
-    values, cpus = [], 0
-    for key in keys:
-        value = _read(key, name, raw[key])
-        cpus += len(value) if isinstance(value, frozenset) else 0
-        if cpus > MAX_CPUS:
-            raise Invalid(f"image property {key!r}: a CPU is on two nodes")
-        values.append(value)
-    return values
 
 
 def _read(raw_name: str, name: str, value: Any) -> Any:

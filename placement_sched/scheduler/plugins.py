@@ -45,7 +45,6 @@ from placement_sched.scheduler.plugin import (
     is_library,
     register,
 )
-from placement_sched.scheduler.plugin_hooks import load_plugin_hooks
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.weights import BaseHostWeigher, all_weighers
@@ -84,6 +83,23 @@ def load_entry_point(point: EntryPoint, load: Callable[[], Loaded]) -> Loaded:
         reason = describe_import_error(failure)
         words = describe_entry_point(point)
         raise ConfigurationError(f"{words} cannot be loaded: {reason}") from failure
+
+
+def load_plugin_hooks(hook: str, settings: Settings) -> Sequence[Any]:
+    """Return the objects of a hook, or nothing unless ``nova_shim`` is set.
+
+    Raises :class:`ConfigurationError` if ``nova_shim`` is set and no extension has the hook.
+    """
+    if not settings.filter_scheduler.nova_shim:
+        return ()
+    disabled = settings.DEFAULT.disabled_extensions
+    if hooks := load_hooks(hook, disabled):
+        return hooks
+    name, option = "nova_plugins", "[filter_scheduler] nova_shim"
+    is_disabled = name in disabled
+    reason = "disabled by [DEFAULT] disabled_extensions" if is_disabled else "not installed"
+    message = f"{option} needs the extension {name}, which is {reason}"
+    raise ConfigurationError(message, option=option)
 
 
 def describe_entry_point(point: EntryPoint) -> str:

@@ -20,7 +20,6 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AggregateTerms, RequestGroup, TraitTerms
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.hardware.request import RequestedHardware
-from placement_sched.model.image import Image
 from placement_sched.model.names import read_uuid
 from placement_sched.model.provider import MAX_INT
 from placement_sched.model.request_spec import RequestedGroup, RequestSpec
@@ -217,7 +216,12 @@ def build_groups(spec: RequestSpec, *, pinned: bool = True) -> Groups:
     groups = Groups()
     _add_extra_specs(groups, spec.flavor)
     groups.flavor_suffixes = groups.suffixes
-    _add_image_traits(groups, spec.image)
+    for name in sorted(spec.image.required_traits):
+        if name:
+            source = f"image property {f'trait:{name}'!r}"
+            groups.plain.add_trait(check_name(source, name), source)
+        else:
+            groups.ignore(IMAGE, "trait:", "required", _EXPECTED_TRAIT)
     if pinned:
         _add_cpus(groups.plain, spec.hardware)
     for position, requested in enumerate(spec.requested_resources):
@@ -288,19 +292,6 @@ def _add_trait(group: Group, name: str, value: str, source: str) -> str | None:
         return _EXPECTED_TRAIT
     group.add_trait(check_name(source, name), source, forbidden=value == "forbidden")
     return None
-
-
-def _add_image_traits(groups: Groups, image: Image) -> None:
-    """Add the traits that an image requires to the unsuffixed group.
-
-    Trait properties with other values than ``required`` have no effect, as in nova.
-    """
-    for name in sorted(image.required_traits):
-        if name:
-            source = f"image property {f'trait:{name}'!r}"
-            groups.plain.add_trait(check_name(source, name), source)
-        else:
-            groups.ignore(IMAGE, "trait:", "required", _EXPECTED_TRAIT)
 
 
 def _add_cpus(group: Group, hardware: RequestedHardware) -> None:

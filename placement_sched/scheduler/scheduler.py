@@ -69,7 +69,7 @@ from placement_sched.scheduler.host_manager import (
     set_preferred_traits,
 )
 from placement_sched.scheduler.live_settings import LiveSettings
-from placement_sched.scheduler.plugin_hooks import load_plugin_hooks
+from placement_sched.scheduler.plugins import load_plugin_hooks
 from placement_sched.scheduler.request import (
     RequestReader,
     SchedulingRequest,

@@ -120,7 +120,14 @@ class RemainingCapacity:
     def _reorder(self, host: HostState) -> Sequence[AllocationRequest] | None:
         """Return reordered candidates, () if none fits, None if the first fits."""
         candidates = get_candidates(host)
-        index = next((index for index, each in enumerate(candidates) if self._fits(each)), None)
+
+        def fits(candidate: AllocationRequest) -> bool:
+            return all(
+                inventory not in self._consumed or self._free[inventory] >= amount
+                for inventory, amount in iterate_amounts(candidate)
+            )
+
+        index = next((index for index, each in enumerate(candidates) if fits(each)), None)
         if index is None:
             self._used_up[host.uuid] = find_lacking_class(candidates, self._free, self._consumed)
             return ()
@@ -133,12 +140,6 @@ class RemainingCapacity:
         """Return the rejection of a host without candidates that fit."""
         name = self._used_up.get(host.uuid)
         return Rejection(kind="used_up", values={"resource_class": name} if name else {})
-
-    def _fits(self, candidate: AllocationRequest) -> bool:
-        return all(
-            inventory not in self._consumed or self._free[inventory] >= amount
-            for inventory, amount in iterate_amounts(candidate)
-        )
 
     def compute_upper_bound(self, hosts: Sequence[HostState]) -> int:
         """Return an upper bound of the instances that fit on these hosts.
@@ -529,7 +530,12 @@ class HostSelector:
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int
     ) -> tuple[FilterWeighResult, list[HostState]]:
         hosts_with_capacity, keeps = progress.with_capacity(hosts), progress.keeps_rejected
-        reports = _build_capacity_reports(hosts, hosts_with_capacity, progress.capacity)
+        reports = []
+        if len(hosts_with_capacity) < len(hosts):
+            ids = {id(host) for host in hosts_with_capacity}
+            full = [host for host in hosts if id(host) not in ids]
+            pairs = [(host, progress.capacity.find_rejection(host)) for host in full]
+            reports = [_report(pairs, len(hosts), USED_UP)]
         if index and not keeps:
             with measure(self.seconds, "filters"):
                 filtered = self._filter_again(hosts_with_capacity, spec, progress, index)
@@ -599,16 +605,6 @@ class HostSelector:
             allocation_request=next(iter(get_candidates(host)), None),
             limits=dict(host.limits),
         )
-
-
-def _build_capacity_reports(
-    hosts: Sequence[HostState], remaining: Sequence[HostState], used: RemainingCapacity
-) -> list[FilterReport]:
-    if len(remaining) == len(hosts):
-        return []
-    ids = {id(host) for host in remaining}
-    pairs = [(host, used.find_rejection(host)) for host in hosts if id(host) not in ids]
-    return [_report(pairs, len(hosts), USED_UP)]
 
 
 def _report(pairs: Sequence[tuple[HostState, Rejection]], total: int, name: str) -> FilterReport:

@@ -147,6 +147,13 @@ def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> Compu
     name = host if node.hypervisor_hostname == node.host else f"{node.hypervisor_hostname}+{number}"
     memory_used, disk_used = reserved("MEMORY_MB", 0), reserved("DISK_GB", 0)
     free_disk = node.local_gb - disk_used
+    topology, unused = node.numa_topology, {"cpu_usage": 0, "memory_usage": 0, "pinned_cpus": []}
+    if topology is not None:
+        cells = [
+            {**cell, **unused, "mempages": [{**page, "used": 0} for page in cell["mempages"]]}
+            for cell in topology["cells"]
+        ]
+        topology = ReportedTopology({**topology, "cells": cells})
     return replace(
         node,
         uuid=str(uuid5(UUID(node.uuid), str(number))),
@@ -163,19 +170,8 @@ def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> Compu
             key: "0" if key in _COUNTERS or key.startswith(_COUNTER_PREFIXES) else value
             for key, value in node.stats.items()
         },
-        numa_topology=_reset_usage(node.numa_topology),
+        numa_topology=topology,
     )
-
-
-def _reset_usage(topology: ReportedTopology | None) -> ReportedTopology | None:
-    if topology is None:
-        return None
-    unused = {"cpu_usage": 0, "memory_usage": 0, "pinned_cpus": []}
-    cells = [
-        {**cell, **unused, "mempages": [{**page, "used": 0} for page in cell["mempages"]]}
-        for cell in topology["cells"]
-    ]
-    return ReportedTopology({**topology, "cells": cells})
 
 
 def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: datetime) -> None:

@@ -99,7 +99,16 @@ class BaseHostFilter(SchedulerPlugin):
         if own == {"rejection"}:
             cls.prepare = BaseHostFilter.prepare  # type: ignore[method-assign]
         elif own == {"prepare"}:
-            cls.rejection = _derive_rejection(cls.prepare)  # type: ignore[method-assign]
+            prepare: Callable[[Any, RequestSpec], HostCheck | None] = cls.prepare
+
+            def rejection(
+                self: Any, host_state: HostState, spec_obj: RequestSpec
+            ) -> Rejection | None:
+                check_host = prepare(self, spec_obj)
+                result = None if check_host is None else check_host(host_state)
+                return result if isinstance(result, Rejection) else None
+
+            cls.rejection = rejection  # type: ignore[method-assign]
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the reason why the host is rejected, or None if it passes."""
@@ -158,15 +167,6 @@ class BaseHostFilter(SchedulerPlugin):
     ) -> Iterable[HostState] | None:
         """Return the hosts that pass, or None (only in overrides) for no hosts."""
         return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
-
-
-def _derive_rejection(prepare: Callable[[Any, RequestSpec], HostCheck | None]) -> Any:
-    def rejection(plugin: Any, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        check_host = prepare(plugin, spec_obj)
-        result = None if check_host is None else check_host(host_state)
-        return result if isinstance(result, Rejection) else None
-
-    return rejection
 
 
 class CandidateFilterMixin:

@@ -57,13 +57,8 @@ class DiskFilter(RatioFilter):
 class AggregateDiskFilter(DiskFilter):
     """Filter like DiskFilter, but with an allocation ratio from aggregates.
 
-    The ratio is ``disk_allocation_ratio`` in the metadata of an aggregate. Of several values, the
-    smallest applies. If no aggregate of the host has a value, or a value is not a number (which is
-    logged), the ratio of DiskFilter applies.
-
-    Aggregates can only reduce the ratio, because placement offers no more than the inventory of a
-    host. Give hosts the largest ratio, and aggregates smaller ratios. nova had this filter from
-    Juno until Ussuri.
+    The ratio is ``disk_allocation_ratio`` in the metadata of an aggregate, by the rules of
+    AggregateCoreFilter. nova had this filter from Juno until Ussuri.
     """
 
     uses_aggregates = True

@@ -49,11 +49,17 @@ class FailoverCapacityFilter(BaseHostFilter):
             return None
         allowance = result.allowances.get(spec_obj.flavor.name or "")
         if allowance is None or allowance.at_most is None:
-            self._log_flavor(spec_obj.flavor.name)
+            if not self._is_flavor_logged:
+                self._is_flavor_logged = True
+                LOG.warning(
+                    "FailoverCapacityFilter passes all hosts for flavor %s: the result has no "
+                    "number for the flavor. The flavor is not stored, is not among the first %d "
+                    "stored flavors, or has no at_most in GET /scheduler/v1/failover_capacity",
+                    spec_obj.flavor.name,
+                    MAX_FAILOVER_FLAVORS,
+                )
             return None
-        if not allowance.domain:
-            return None
-        if spec_obj.num_instances <= allowance.at_most:
+        if not allowance.domain or spec_obj.num_instances <= allowance.at_most:
             return None
         values = {
             "flavor": allowance.flavor,
@@ -70,18 +76,6 @@ class FailoverCapacityFilter(BaseHostFilter):
             values=values,
         )
         return lambda _host_state: rejection
-
-    def _log_flavor(self, name: str | None) -> None:
-        """Log a flavor without a number in the result, only the first time."""
-        if not self._is_flavor_logged:
-            self._is_flavor_logged = True
-            LOG.warning(
-                "FailoverCapacityFilter passes all hosts for flavor %s: the result has no number "
-                "for the flavor. The flavor is not stored, is not among the first %d stored "
-                "flavors, or has no at_most in GET /scheduler/v1/failover_capacity",
-                name,
-                MAX_FAILOVER_FLAVORS,
-            )
 
     def _find_usable_result(self) -> FailoverResult | None:
         """Return the result, or log once why it cannot be used and return None."""

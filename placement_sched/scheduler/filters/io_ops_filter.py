@@ -31,9 +31,8 @@ class IoOpsFilter(MaximumFilter):
 class AggregateIoOpsFilter(IoOpsFilter):
     """Filter like IoOpsFilter, but with a maximum from aggregates.
 
-    The maximum is ``max_io_ops_per_host`` in the metadata of an aggregate. Of several values, the
-    smallest applies. If no aggregate of the host has a value, or a value is not an integer (which
-    is logged), ``[filter_scheduler] max_io_ops_per_host`` applies.
+    The maximum is ``max_io_ops_per_host`` in the metadata of an aggregate, by the rules of
+    AggregateNumInstancesFilter.
     """
 
     uses_aggregates = True

@@ -52,13 +52,8 @@ class RamFilter(RatioFilter):
 class AggregateRamFilter(RamFilter):
     """Filter like RamFilter, but with an allocation ratio from aggregates.
 
-    The ratio is ``ram_allocation_ratio`` in the metadata of an aggregate. Of several values, the
-    smallest applies. If no aggregate of the host has a value, or a value is not a number (which is
-    logged), the ratio of RamFilter applies.
-
-    Aggregates can only reduce the ratio, because placement offers no more than the inventory of a
-    host. Give hosts the largest ratio, and aggregates smaller ratios. nova had this filter until
-    Ussuri.
+    The ratio is ``ram_allocation_ratio`` in the metadata of an aggregate, by the rules of
+    AggregateCoreFilter. nova had this filter until Ussuri.
     """
 
     uses_aggregates = True

@@ -45,10 +45,9 @@ class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
     """Weigher that prefers the host with the most members of the server group.
 
     The group is the request's server group with policy ``soft-affinity``. The members include the
-    instances that the same request has already placed. The multiplier is
-    ``[filter_scheduler] soft_affinity_weight_multiplier``. Aggregate metadata of that name override
-    it for the hosts in the aggregate. Of several values, the smallest applies. If this weigher is
-    not enabled, requests of such groups are rejected.
+    instances that the same request has already placed. The multiplier is ``[filter_scheduler]
+    soft_affinity_weight_multiplier``. If this weigher is not enabled, requests of such groups are
+    rejected.
     """
 
     server_group_policy = "soft-affinity"
@@ -66,10 +65,9 @@ class ServerGroupSoftAntiAffinityWeigher(_ServerGroupSoftWeigher):
     """Weigher that prefers the host with the fewest members of the group.
 
     The group is the request's server group with policy ``soft-anti-affinity``. The members include
-    the instances that the same request has already placed. The multiplier is
-    ``[filter_scheduler] soft_anti_affinity_weight_multiplier``. Aggregate metadata of that name
-    override it for the hosts in the aggregate. Of several values, the smallest applies. If this
-    weigher is not enabled, requests of such groups are rejected.
+    the instances that the same request has already placed. The multiplier is ``[filter_scheduler]
+    soft_anti_affinity_weight_multiplier``. If this weigher is not enabled, requests of such groups
+    are rejected.
     """
 
     server_group_policy = "soft-anti-affinity"

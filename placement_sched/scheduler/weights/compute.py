@@ -11,9 +11,7 @@ class BuildFailureWeigher(BaseHostWeigher):
 
     Hosts report the number of failures since the last successful build (``failed_builds`` of their
     ``stats``). The multiplier ``[filter_scheduler] build_failure_weight_multiplier`` is negated,
-    and reports show it with its sign. Its default outweighs all other weighers. Aggregate metadata
-    ``build_failure_weight_multiplier`` override it for the hosts in the aggregate. Of several
-    values, the smallest applies.
+    and reports show it with its sign. Its default outweighs all other weighers.
     """
 
     is_penalty = True

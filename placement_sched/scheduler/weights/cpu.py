@@ -10,9 +10,7 @@ class CPUWeigher(BaseHostWeigher):
     """Weigher that prefers the host with the most free virtual CPUs.
 
     The free CPUs are the total times ``cpu_allocation_ratio``, less the used CPUs. With a negative
-    ``[filter_scheduler] cpu_weight_multiplier`` the host with the fewest wins. Aggregate metadata
-    ``cpu_weight_multiplier`` override it for the hosts in the aggregate. Of several values, the
-    smallest applies.
+    ``[filter_scheduler] cpu_weight_multiplier`` the host with the fewest wins.
     """
 
     minval = 0

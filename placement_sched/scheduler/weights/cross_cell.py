@@ -13,9 +13,7 @@ class CrossCellWeigher(BaseHostWeigher):
     The cell is ``cell`` of a ``requested_destination`` with ``allow_cross_cell_move``: its hosts
     weigh 1, other hosts -1. For other requests the weigher does not run. The default of the
     multiplier ``[filter_scheduler] cross_cell_move_weight_multiplier`` makes another cell the last
-    resort. A negative multiplier prefers other cells. Aggregate metadata
-    ``cross_cell_move_weight_multiplier`` override it for the hosts in the aggregate. Of several
-    values, the smallest applies.
+    resort. A negative multiplier prefers other cells.
     """
 
     by_host = True

@@ -10,8 +10,6 @@ class DiskWeigher(BaseHostWeigher):
     """Weigher that prefers the host with the most free disk, in MB.
 
     With a negative ``[filter_scheduler] disk_weight_multiplier`` the host with the least wins.
-    Aggregate metadata ``disk_weight_multiplier`` override it for the hosts in the aggregate. Of
-    several values, the smallest applies.
     """
 
     minval = 0

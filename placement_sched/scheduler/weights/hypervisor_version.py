@@ -11,8 +11,7 @@ class HypervisorVersionWeigher(BaseHostWeigher):
 
     Versions are comparable only if all hosts have the same type of hypervisor. Otherwise set
     ``[filter_scheduler] hypervisor_version_weight_multiplier`` to 0. A negative value prefers the
-    oldest. Aggregate metadata ``hypervisor_version_weight_multiplier`` override it for the hosts in
-    the aggregate. Of several values, the smallest applies.
+    oldest.
     """
 
     by_host = True

@@ -24,9 +24,7 @@ class ImagePropertiesWeigher(BaseHostWeigher):
 
     The multiplier is ``[filter_scheduler] image_props_weight_multiplier``. A negative value prefers
     hosts with the fewest such instances. With the default, 0, the weigher does not run, even if
-    aggregates set it, because reading all instances of many hosts is slow. Otherwise aggregate
-    metadata ``image_props_weight_multiplier`` override it for the hosts in the aggregate. Of
-    several values, the smallest applies.
+    aggregates set it, because reading all instances of many hosts is slow.
     """
 
     by_host = True

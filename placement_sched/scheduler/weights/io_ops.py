@@ -12,8 +12,7 @@ class IoOpsWeigher(BaseHostWeigher):
     Instances count while they are built, resized, rescued, migrated, snapshotted or unshelved, as
     the host reports them (``io_workload`` of its ``stats``). Earlier instances of the same request
     count too. The multiplier ``[filter_scheduler] io_ops_weight_multiplier`` is negative. With a
-    positive value the busiest host wins. Aggregate metadata ``io_ops_weight_multiplier`` override
-    it for the hosts in the aggregate. Of several values, the smallest applies.
+    positive value the busiest host wins.
     """
 
     minval = 0

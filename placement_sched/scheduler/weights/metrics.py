@@ -38,9 +38,8 @@ class MetricsWeigher(BaseHostWeigher):
     or the host's multiplier is 0. As in nova, a host that reports a metric only per NUMA node
     (``numa_membw_values``) always fails the request, because the metric has no single value.
 
-    The multiplier is ``[metrics] weight_multiplier``. Aggregate metadata
-    ``metrics_weight_multiplier`` override it for the hosts in the aggregate. Of several values, the
-    smallest applies.
+    The multiplier is ``[metrics] weight_multiplier``. In aggregate metadata it is
+    ``metrics_weight_multiplier``.
     """
 
     by_host = True

@@ -12,8 +12,6 @@ class NumInstancesWeigher(BaseHostWeigher):
     A negative multiplier prefers the fewest. The default of ``[filter_scheduler]
     num_instances_weight_multiplier``, 0, disables the weigher. Hosts report their number of
     instances (``num_instances`` of ``stats``), and earlier instances of the same request are added.
-    Aggregate metadata ``num_instances_weight_multiplier`` override the multiplier for the hosts in
-    the aggregate. Of several values, the smallest applies.
     """
 
     by_host = True

@@ -15,11 +15,9 @@ class PCIWeigher(BaseHostWeigher):
     """Weigher that prefers the host with the fewest free PCI devices.
 
     Requests without PCI devices then avoid hosts with devices, as far as possible. Requests with
-    devices fill host after host, which keeps whole hosts for requests of many devices. Hosts
-    with 99 devices or more weigh the same. Enable PciPassthroughFilter too, which rejects hosts
-    with too few devices. The multiplier ``[filter_scheduler] pci_weight_multiplier`` may not be
-    negative. Aggregate metadata ``pci_weight_multiplier`` override it for the hosts in the
-    aggregate. Of several values, the smallest applies.
+    devices fill host after host, which keeps whole hosts for requests of many devices. Hosts with
+    99 devices or more weigh the same. Enable PciPassthroughFilter too, which rejects hosts with too
+    few devices. The multiplier ``[filter_scheduler] pci_weight_multiplier`` may not be negative.
     """
 
     by_host = True

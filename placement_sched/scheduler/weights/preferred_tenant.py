@@ -27,9 +27,8 @@ class PreferredTenantWeigher(BaseHostWeigher):
     AggregateMultiTenancyIsolation, which has the same syntax. If no aggregate of the hosts names
     the project, the weigher does not run. nova has no such weigher.
 
-    The multiplier is ``[filter_scheduler] preferred_tenant_weight_multiplier``. Aggregate metadata
-    of that name override it for the hosts in the aggregate. Of several values, the smallest
-    applies. With the default, the weighers of free resources cannot outweigh it.
+    The multiplier is ``[filter_scheduler] preferred_tenant_weight_multiplier``. With the default,
+    the weighers of free resources cannot outweigh it.
     """
 
     minval = 0.0

@@ -10,8 +10,7 @@ class RAMWeigher(BaseHostWeigher):
     """Weigher that prefers the host with the most free memory, in MB.
 
     With a negative ``[filter_scheduler] ram_weight_multiplier`` the host with the least wins, which
-    fills host after host. Aggregate metadata ``ram_weight_multiplier`` override it for the hosts in
-    the aggregate. Of several values, the smallest applies.
+    fills host after host.
     """
 
     minval = 0

@@ -32,10 +32,9 @@ class StrandedResourcesWeigher(BaseHostWeigher):
     are added in units of the flavors' mean amount.
 
     The multiplier is ``[filter_scheduler] stranded_resources_weight_multiplier``. With the default,
-    0, the weigher does not run, even if aggregates set it. Use 10 or more, so that the weighers
-    of free CPUs, memory and disk, which spread instances, decide only between equal hosts.
-    Aggregate metadata ``stranded_resources_weight_multiplier`` override it for the hosts in the
-    aggregate. Of several values, the smallest applies. nova has no such weigher.
+    0, the weigher does not run, even if aggregates set it. Use 10 or more, so that the weighers of
+    free CPUs, memory and disk, which spread instances, decide only between equal hosts. nova has no
+    such weigher.
 
     The flavors of the Compute API are read again after a change. Traits, images and aggregates that
     limit a flavor to certain hosts are not considered. Flavors with ``resources:`` extra specs,

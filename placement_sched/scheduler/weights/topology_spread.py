@@ -18,10 +18,9 @@ class TopologySpreadWeigher(BaseHostWeigher):
     domain. Earlier instances of the request are members. For other requests the weigher does not
     run. nova has no such weigher.
 
-    The multiplier is ``[filter_scheduler] topology_spread_weight_multiplier``. Aggregate metadata
-    of that name override it for the hosts in the aggregate. Of several values, the smallest
-    applies. With the default, the weighers of free resources choose only among hosts in domains
-    with the same number of members.
+    The multiplier is ``[filter_scheduler] topology_spread_weight_multiplier``. With the default,
+    the weighers of free resources choose only among hosts in domains with the same number of
+    members.
     """
 
     weight_option = cfg.FloatOpt("topology_spread_weight_multiplier", default=1000.0)

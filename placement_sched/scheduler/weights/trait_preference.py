@@ -20,10 +20,9 @@ class TraitPreferenceWeigher(BaseHostWeigher):
     less the number of its avoided traits. For other requests the weigher does not run. An unknown
     trait is an error, as in ``trait:X=required``. nova has no such weigher.
 
-    The multiplier is ``[filter_scheduler] trait_preference_weight_multiplier``. Aggregate metadata
-    of that name override it for the hosts in the aggregate. Of several values, the smallest
-    applies. With the default, the weighers of free resources choose only among hosts with the same
-    number of traits. BuildFailureWeigher still avoids hosts with failed builds.
+    The multiplier is ``[filter_scheduler] trait_preference_weight_multiplier``. With the default,
+    the weighers of free resources choose only among hosts with the same number of traits.
+    BuildFailureWeigher still avoids hosts with failed builds.
     """
 
     by_host = True
