@@ -69,8 +69,7 @@ class _Shape:
 class _Batch:
     """Trees that are read together, grouped by shape.
 
-    ``shape_numbers`` has the index of each tree's shape, and ``first_trees`` the first tree of each
-    shape.
+    ``shape_numbers`` has each tree's shape, and ``first_trees`` each shape's first tree.
     """
 
     trees: ProviderTrees
@@ -83,9 +82,8 @@ class _Batch:
 class CandidateBatches:
     """A running search, with the candidates found so far in ``requests``.
 
-    ``limit`` is the maximum number of candidates (None: all). With ``in_turn``, each tree
-    contributes its first candidate before any tree contributes a second. With ``random``, trees and
-    providers are shuffled. ``root_ids`` restricts the search to the trees of these roots.
+    ``limit`` None means all. With ``in_turn``, each tree contributes a first candidate before any
+    second. With ``random``, trees and providers are shuffled. ``root_ids`` restricts the search.
     """
 
     reader: TreeReader

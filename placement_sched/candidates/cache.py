@@ -42,8 +42,7 @@ COMPARE_PAUSE = 300.0
 class CacheFigures:
     """Figures of a provider cache, for metrics.
 
-    ``seconds`` is the duration of the last full load. ``repairs`` counts providers that differed
-    from the database without a change log entry.
+    ``seconds`` is the last full load. ``repairs`` counts providers that the log has missed.
     """
 
     providers: int = 0
@@ -228,8 +227,7 @@ class ProviderCache:
     def compare(self, connection: Connection) -> frozenset[int]:
         """Compare all providers with the database, and reload differences.
 
-        Generations and used amounts are compared. Returns the ids of the reloaded providers, whose
-        changes the change log has missed.
+        Compares generations and used amounts. Returns the ids that the change log has missed.
         """
         sums = provider_state.read_sums(connection)
         with self._load_lock:

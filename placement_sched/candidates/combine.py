@@ -37,9 +37,8 @@ def can_assign(
 ) -> bool:
     """Return whether every slot can get a provider with a place for it.
 
-    ``choices`` are the providers of each slot. ``places`` is the number of slots that a provider
-    can serve, 1 by default. Uses augmenting paths (Kuhn's algorithm) unless there are fewer places
-    than slots. ``spend`` is called with the steps of each assignment.
+    ``places`` is the number of slots that a provider can serve, 1 by default. Uses augmenting paths
+    (Kuhn's algorithm) unless there are too few places. ``spend`` is called with the steps.
     """
     providers = set().union(*choices)
     if sum(places.get(provider, 1) for provider in providers) < len(choices):
@@ -68,9 +67,8 @@ def can_assign(
 class TraitCoverage:
     """Coverage of the required trait sets by the providers chosen so far.
 
-    ``sets`` is the number of sets. ``covers`` has for each provider the sets that it covers, as
-    bits. ``options`` has the providers of each slot in the order of choosing. The options of a slot
-    with a suffix are empty, because the traits of its provider do not count.
+    ``covers`` has the sets that each provider covers, as bits, and ``options`` the providers of
+    each slot in the order of choosing, none for a slot with a suffix, whose traits do not count.
     """
 
     def __init__(
@@ -105,10 +103,9 @@ class TraitCoverage:
 class Subtree:
     """A ``same_subtree`` rule, with the providers chosen for its slots so far.
 
-    A combination obeys the rule if the providers of the rule's slots have a top: the top is a
-    provider among them that is an ancestor of all others. ``slots`` are in the order of choosing.
-    ``tops`` are the possible tops: each can serve a slot of the rule, and every slot of the rule
-    can be served by the possible top or by a provider below it.
+    The providers of the rule's slots must have a top: a provider among them that is an ancestor of
+    all others. ``slots`` are in the order of choosing. ``tops`` are the possible tops: each can
+    serve a slot of the rule, and every slot can be served by it or by a provider below it.
     """
 
     def __init__(
@@ -116,8 +113,7 @@ class Subtree:
     ) -> None:
         """Find the providers that may be the top of the rule.
 
-        ``serving`` has the providers of each slot of the request, and ``above`` the same providers
-        with all their ancestors.
+        ``above`` has the providers in ``serving``, by slot, with all their ancestors.
         """
         self.slots = tuple(slots)
         self.tops = reduce(or_, (serving[slot] for slot in slots)) & reduce(
@@ -136,8 +132,7 @@ class Subtree:
     def allows(self, position: int, provider: int, lineage: _Ids) -> bool:
         """Return whether a top is still possible if this provider is chosen.
 
-        ``position`` is the index of the slot in the rule, ``lineage`` the provider with its
-        ancestors.
+        ``position`` is that of the slot in the rule, ``lineage`` the provider with its ancestors.
         """
         common = self._possible_tops[position] & lineage
         return (
@@ -155,9 +150,8 @@ class Subtree:
 class Subtrees:
     """All ``same_subtree`` rules of a request, evaluated in a tree.
 
-    ``order`` are the slots in the order of choosing, ``options`` the providers of each slot, and
-    ``lineage`` each provider with its ancestors. ``spend`` is called with the additional steps for
-    the rules.
+    ``order`` are the slots in the order of choosing, and ``lineage`` each provider with its
+    ancestors. ``spend`` is called with the additional steps for the rules.
     """
 
     def __init__(
@@ -249,9 +243,7 @@ _ADVICE = (
 class WorkBudget:
     """The work that a candidate search may do, in steps and seconds.
 
-    Each provider tried for a slot costs a step. Reading a tree (in
-    :mod:`placement_sched.candidates.trees`) and building a candidate (in
-    :mod:`placement_sched.candidates.batches`) also cost steps.
+    A provider tried for a slot costs a step. Reading a tree and building a candidate cost more.
     """
 
     def __init__(self, steps: int, seconds: int = 0) -> None:
@@ -262,8 +254,7 @@ class WorkBudget:
     def consume(self, steps: int) -> None:
         """Subtract steps from the budget.
 
-        Raises :class:`TooComplex` if too few steps remain, and :class:`Unavailable` after the time
-        limit, like an SQL statement that times out.
+        Raises :class:`TooComplex` if too few remain, :class:`Unavailable` after the time limit.
         """
         if monotonic() > self._deadline:
             raise Unavailable(

@@ -126,8 +126,7 @@ def _exists_in_tree(*conditions: Condition) -> Condition:
 def _select_sharing_pairs() -> sa.CTE:
     """Select pairs of a sharing provider and a root whose tree it serves.
 
-    A provider with the trait MISC_SHARES_VIA_AGGREGATE shares with every tree that has a provider
-    in any of its aggregates (Placement documentation, "Modeling with Provider Trees").
+    Source: Placement documentation, "Modeling with Provider Trees".
     """
     traits, shared = tables.traits, _AGGREGATES.alias("shared")
     joined, member = _AGGREGATES.alias("joined"), tables.resource_providers.alias("member")

@@ -39,8 +39,7 @@ InventoryValues = tuple[float, ...]
 class ProviderContents:
     """The contents of providers that summaries show, by provider id.
 
-    ``amounts`` lists resource class, capacity and used amount of each inventory. ``traits`` maps
-    providers to keys of ``trait_sets``, which has the trait names for each key.
+    ``amounts`` has class, capacity and used amount. ``traits`` has keys of ``trait_sets``.
     """
 
     amounts: Mapping[int, Sequence[tuple[str, int, int]]]
@@ -51,8 +50,7 @@ class ProviderContents:
 class ProviderSource(ABC):
     """Source of provider columns and look-ups for a candidate search.
 
-    ``reads_cheaply`` is true if all providers are already in memory, so that no method executes an
-    SQL statement.
+    ``reads_cheaply`` is true if no method executes an SQL statement.
     """
 
     reads_cheaply: bool

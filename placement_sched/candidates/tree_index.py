@@ -102,8 +102,7 @@ class TreeIndex:
     def sharing_pairs(self) -> tuple[RowNumbers, RowNumbers]:
         """Return all pairs of a sharing provider and a root whose tree it serves.
 
-        The first value has the rows of the providers, and the second value the rows of the roots.
-        The pairs are sorted by root.
+        Returns the rows of the providers, and the rows of the roots, sorted by root.
         """
         memberships, number = self.columns.memberships, len(self.columns)
         of_sharers = np.isin(memberships.rows, self.sharers)

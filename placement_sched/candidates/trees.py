@@ -46,8 +46,7 @@ class _UseColumns(NamedTuple):
 class _Uses(_UseColumns):
     """Uses: pairs of a tree and an own or sharing provider of the tree.
 
-    ``rows`` are the rows of the providers, ``trees`` the numbers of the trees. ``serves`` has a
-    column for each of the search's ``distinct_slots``.
+    ``serves`` has a column for each of the search's ``distinct_slots``.
     """
 
     def select_uses(self, selection: Mask | _Numbers) -> "_Uses":
@@ -128,9 +127,8 @@ class ProviderTrees:
     def _limits(self) -> Mapping[int, _Numbers]:
         """Map each resource class to the limit of each provider.
 
-        A limit of 0 means that the capacity need not be checked: the slots that the provider can
-        serve at the same time fit together. Any other limit is the capacity plus 1, so that a
-        capacity of 0 differs from no limit.
+        The limit is 0 if the slots that the provider can serve at the same time fit together, and
+        otherwise the capacity plus 1, so that a capacity of 0 differs.
         """
         rules, distinct = self.search.rules, self.search.distinct_slots
         sizes = np.array([len(positions) for positions in self.search.equal_slots], np.int64)
@@ -154,8 +152,7 @@ class ProviderTrees:
     def build_tree(self, number: int, *, with_all_free: bool = False) -> ProviderTree:
         """Build a tree, with indexes of the tree's columns as providers.
 
-        ``free`` of the tree contains only the capacities that limit a provider. With
-        ``with_all_free``, it contains all capacities of classes that several slots request.
+        ``free`` has the capacities that limit a provider, or all ``with_all_free``.
         """
         rows = slice(*self.bounds[number : number + 2].tolist())
         serves, search = self.serves[rows], self.search
@@ -195,8 +192,7 @@ class ProviderTrees:
     def check(self, budget: WorkBudget) -> Iterator[tuple[int, bool]]:
         """Yield the root of each tree, and whether the tree has any combination.
 
-        Trees with equal :attr:`keys` are checked once. Raises :class:`TooComplex` if the budget is
-        exceeded.
+        Trees with equal :attr:`keys` are checked once. Raises :class:`TooComplex`.
         """
         serving: dict[bytes, bool] = {}
         for number, (root, key) in enumerate(zip(self.roots.tolist(), self.keys, strict=True)):

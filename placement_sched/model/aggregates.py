@@ -98,8 +98,7 @@ def list_projects(aggregate: HostAggregate, prefix: str = TENANT_PREFIX) -> set[
 class ServerGroup(NovaObject):
     """A server group under nova's names, either stored or sent in a request.
 
-    ``members`` are the uuids of the instances and ``hosts`` the names of their hosts. In a list of
-    groups, ``members`` and ``hosts`` are empty. A group in a request may lack a uuid.
+    ``members`` are uuids of instances, ``hosts`` their hosts. Both are empty in a list of groups.
     """
 
     policy: str
@@ -150,8 +149,7 @@ class ServerGroup(NovaObject):
 class SyncCode(IntEnum):
     """Exit statuses of ``nova-manage placement sync_aggregates``.
 
-    Source: nova's guide, "nova-manage placement". The last two codes are for ``sync_traits``, a
-    command of this service that nova does not have.
+    Source: nova's guide, "nova-manage placement". Only our ``sync_traits`` has the last two.
     """
 
     DONE = 0
@@ -205,8 +203,7 @@ class ProviderChange(NamedTuple):
 class ChangeResult:
     """The result of a :class:`ProviderChange`, by provider uuid.
 
-    Providers in ``done`` were changed, and providers in ``missing`` do not exist. ``failed`` maps
-    providers to the reason of the failure. All other providers needed no change.
+    ``failed`` maps providers to the reason. Providers in no set needed no change.
     """
 
     done: frozenset[str] = frozenset()
@@ -264,8 +261,7 @@ class HostMap:
 class Disagreement:
     """A difference between a placement aggregate and its host aggregate.
 
-    The placement aggregate should also have the compute nodes in ``lacking``, and should not have
-    the compute nodes in ``stale``.
+    The placement aggregate lacks some compute nodes, and has ``stale`` compute nodes.
     """
 
     aggregate: HostAggregate

@@ -12,8 +12,7 @@ from urllib.parse import urlencode
 class TraitTerms:
     """A condition on the traits of a provider.
 
-    The provider must have at least 1 trait of each set in ``required``, and no trait in
-    ``forbidden``.
+    The provider must have a trait of each set in ``required``, and none in ``forbidden``.
     """
 
     required: tuple[frozenset[str], ...] = ()
@@ -46,9 +45,8 @@ class AggregateTerms:
 class RequestGroup:
     """A request group: resources, and conditions on their providers.
 
-    ``resources`` has pairs of resource class and amount. ``in_tree`` is the uuid of a provider, and
-    only providers of its tree serve the group. A single provider serves a group with a suffix. Any
-    number of providers serve the group without suffix.
+    ``resources`` has classes and amounts. Only providers in the tree of the provider ``in_tree``
+    serve the group. A single provider serves a group with a suffix.
     """
 
     suffix: str = ""
@@ -143,10 +141,9 @@ class CandidateProvider(_Provider):
 class Layout:
     """An allocation request without the uuids of its providers.
 
-    Thousands of allocation requests may share a layout, because they differ only in their
-    providers. ``amounts`` has the amounts by resource class for each provider (empty if its group
-    requests only traits). ``mappings`` maps the suffix of each group to the indexes of its
-    providers in ``amounts``.
+    Thousands of allocation requests may share a layout. ``amounts`` has each provider's amounts by
+    class (empty if its group requests only traits). ``mappings`` maps the suffix of each group to
+    the indexes of its providers in ``amounts``.
     """
 
     amounts: tuple[Mapping[str, int], ...]

@@ -59,9 +59,8 @@ class ComputeNode(_Derived):
     """A compute node, as its host reports it.
 
     Sizes are in MB and GB as in nova, and times are naive UTC. ``cpu_info`` is nova's JSON string,
-    ``stats`` has string values, and ratios are never 0. Each change of the report, except of
-    ``last_seen_up``, increments ``version``. Values derived from a report can therefore be cached
-    by ``(uuid, version)``.
+    ``stats`` has string values, and ratios are never 0. Each change, except of ``last_seen_up``,
+    increments ``version``, so that values can be cached by ``(uuid, version)``.
     """
 
     uuid: str

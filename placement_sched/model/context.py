@@ -37,8 +37,7 @@ _FIELDS: tuple[str, ...] = (
 class RequestIds:
     """The ids of a request (None: absent).
 
-    This service creates ``request_id``. ``global_request_id`` is the id of a user's request to the
-    cloud, which nova sends with each request to other services.
+    nova sends ``global_request_id``, the id of a user's request to the cloud.
     """
 
     request_id: str | None = None
@@ -47,8 +46,7 @@ class RequestIds:
     def is_same_request(self, other: "RequestIds") -> bool:
         """Return whether two objects are for the same request, maybe repeated.
 
-        A request and its repetition over HTTP have only the global id in common, because each
-        repetition gets a new ``request_id``.
+        A repetition over HTTP has only the global id in common.
         """
         own_ids = (self.request_id, self.global_request_id)
         other_ids = (other.request_id, other.global_request_id)
@@ -138,8 +136,7 @@ def read_host(uuid: str | None) -> str | None:
 def build_context(user_id: str | None, project_id: str | None) -> RequestContext:
     """Return the context of the current request.
 
-    ``user_id`` and ``project_id`` come from the request spec. Each of them is used only if the
-    caller's own id is unknown.
+    The ids of the spec are used only if the caller's own id is unknown.
     """
     caller = dict(_CALLER.get(dict)())
     caller["roles"] = list(caller.get("roles") or ())

@@ -58,13 +58,12 @@ class DecisionSeed:
 class Conditions:
     """The settings of a scheduling run, recorded for its replay.
 
-    ``options`` maps ``group.option`` to the value of each option that is read per request and whose
-    value was not its default. The configuration, a scheduling policy or overrides set the value.
-    ``left_out`` has the names of options whose values were too large to store. ``overrides`` and
-    ``policy`` are parameters of an explanation. ``changes`` are the simulated changes of the cloud,
-    as the JSON objects that were sent. ``alternates`` is true if alternate hosts were requested,
-    and ``names_group`` is true if the request named a stored server group. ``attempt`` is the
-    attempt in :class:`DecisionSeed`. ``together`` is true if the call had other requests, too.
+    ``options`` maps ``group.option`` to each value that is read per request and was not the
+    default, except values too large to store (``left_out``). ``overrides`` and ``policy`` are
+    parameters of an explanation, and ``changes`` the JSON of simulated changes. ``alternates`` is
+    true if alternate hosts were requested, ``names_group`` if the request named a stored server
+    group, ``together`` if the call had other requests. ``attempt`` is that of
+    :class:`DecisionSeed`.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -112,13 +111,11 @@ class Notice:
 class DecisionSummary:
     """The fields of a decision that lists of decisions show.
 
-    ``instances`` are in the order of the selections in the result. If a request was sent
-    repeatedly, ``request_ids`` are the ids of the request that was answered first. ``kind`` is in
-    :data:`KINDS`. ``flavor`` is the name of the flavor, or None for a flavor without a name.
-    ``stage`` and ``reason`` are the name of the stage that left no host and its sentence, or None
-    if hosts were selected. ``reason_kind`` and ``reason_subject`` are the kind of the most frequent
-    rejection of this stage and its subject, such as a resource class. Both are None in
-    decisions of earlier releases.
+    ``instances`` are in the order of the selections. ``request_ids`` are of the request that was
+    answered first. ``kind`` is in :data:`KINDS`. ``stage`` and ``reason`` are the stage that left
+    no host and its sentence, ``reason_kind`` and ``reason_subject`` the kind and subject (such as a
+    resource class) of its most frequent rejection. They are None if hosts were selected, the last
+    two also in decisions of earlier releases.
     """
 
     uuid: str
@@ -140,9 +137,8 @@ class DecisionSummary:
 class Decision(DecisionSummary):
     """A recorded result of ``select_destinations``, or a recorded explanation.
 
-    ``digest`` is :func:`compute_digest` of the request and identifies a repeated request. ``best``
-    has the passing hosts with the highest weights, as entries of ``hosts`` in an explanation.
-    ``conditions`` is None if the release that made the decision did not record conditions.
+    ``digest`` (:func:`compute_digest`) identifies a repeated request. ``best`` has the hosts of
+    greatest weight, as ``hosts`` in an explanation. Old decisions have no ``conditions``.
     """
 
     digest: str
@@ -157,8 +153,7 @@ class Decision(DecisionSummary):
     ) -> Iterator[tuple[tuple[str, str, str], int]]:
         """Yield the allocated amounts of the selected hosts.
 
-        Yields ``((instance, provider, class), amount)``, with uuids of instance and provider.
-        ``uuids`` are the instances in the order of the request.
+        Yields ``((instance, provider, class), amount)``, for instances in the order of ``uuids``.
         """
         for uuid, (best, *_) in zip(uuids, self.result["selections"], strict=True):
             for provider, part in best["allocation_request"]["allocations"].items():
@@ -178,9 +173,8 @@ class RecordedFunnel:
 class DecisionQuery:
     """The conditions that listed decisions meet (None: any value).
 
-    If ``instance`` and ``host`` are set, the decision placed this instance on this host.
-    ``request_id`` matches the request's own id or its global id. ``since`` is inclusive and
-    ``until`` exclusive, in naive UTC.
+    With ``instance`` and ``host``, the decision placed this instance on this host. ``request_id``
+    may be a global id. ``since`` is inclusive, ``until`` exclusive, both in naive UTC.
     """
 
     outcome: str | None = None
@@ -302,9 +296,8 @@ class ReasonLabels(NamedTuple):
 class RequestResult:
     """The new decision about a request, and its labels in metrics.
 
-    ``decision`` is None for a repeated request, and for an explanation that is not recorded.
-    ``funnel`` has the counts of each stage. ``labels`` is None if metrics do not count the result.
-    ``reason`` is None if hosts were selected.
+    ``decision`` is None for a repeated request, and for an unrecorded explanation. ``labels`` is
+    None if metrics do not count the result, ``reason`` if hosts were selected.
     """
 
     decision: Decision | None = None
@@ -317,8 +310,7 @@ class RequestResult:
 class SchedulingResult(RequestResult):
     """The selected host and its alternates for each instance of a request.
 
-    ``uuid`` identifies the decision. ``instance_uuids`` are the generated uuids of the instances,
-    None if the request has uuids.
+    ``uuid`` is the decision's. ``instance_uuids`` are None unless they were generated.
     """
 
     uuid: str

@@ -23,8 +23,7 @@ _MAX_EXACT_INT = 2**53
 def encode(document: Any) -> bytes:
     """Encode a document as JSON.
 
-    Integers of more than 64 bits, such as capacities, are encoded by the standard library because
-    orjson rejects them.
+    The standard library encodes integers of more than 64 bits, which orjson rejects.
     """
     try:
         return orjson.dumps(document)
@@ -47,9 +46,8 @@ def to_storable(document: Any, *, sort_keys: bool = False) -> str:
 def decode(text: str | bytes) -> Any:
     """Decode a JSON text that a client sent or a file contains.
 
-    Raises :class:`ValueError`, with the position, for invalid JSON, for text that cannot be encoded
-    again (unpaired surrogates), and for lists and objects nested deeper than
-    :data:`~placement_sched.limits.MAX_JSON_DEPTH`.
+    Raises :class:`ValueError`, with the position, for invalid JSON, unpaired surrogates and more
+    levels than :data:`~placement_sched.limits.MAX_JSON_DEPTH`.
     """
     document = orjson.loads(text)
     if is_deeper(document, MAX_JSON_DEPTH):
@@ -174,8 +172,7 @@ def find_name(
 ) -> tuple[str, Sequence[PathStep]] | None:
     """Find the name of the longest prefix of a path that has a name.
 
-    ``names`` maps prefixes, as joined by :func:`join_keys`, to names. Returns the name and the
-    remaining steps of the path, or None if no prefix has a name.
+    ``names`` maps prefixes, as joined by :func:`join_keys`, to names. Also returns the other steps.
     """
     for size in range(len(steps), 0, -1):
         if (name := names.get(join_keys(steps[:size]))) is not None:

@@ -22,8 +22,7 @@ ZonedAmounts = Mapping[tuple[str, str], int]
 class CloudFigures:
     """Figures of the cloud at a point in time, for metrics.
 
-    ``hosts`` maps the states ``up``, ``down`` and ``disabled`` to numbers of hosts. ``capacity``
-    and ``used`` map resource class and zone to amounts.
+    ``hosts`` maps states to numbers. ``capacity`` and ``used`` are by resource class and zone.
     """
 
     hosts: Mapping[str, int] = field(default_factory=dict)

@@ -103,8 +103,7 @@ _COPIED_KEYS = tuple(
 def parse_cpus(text: str) -> frozenset[int]:
     """Parse CPU numbers and ranges, except CPUs after ``^``.
 
-    Raises :class:`ValueError` for an invalid text, and for a text of more than
-    :data:`MAX_CPU_SET_CHARACTERS` characters.
+    Raises :class:`ValueError`, also above :data:`MAX_CPU_SET_CHARACTERS` characters.
     """
     if len(text) > MAX_CPU_SET_CHARACTERS:
         raise ValueError(

@@ -192,8 +192,7 @@ LEGACY_NAMES: Mapping[str, str] = {
 class ImageProperties:
     """The image properties that are set, under nova's names.
 
-    ``properties.get("hw_architecture")`` is None if the property is not set, whereas
-    ``properties.hw_architecture`` raises ``AttributeError``.
+    If a property is not set, ``get`` returns None, and its attribute raises ``AttributeError``.
     """
 
     __slots__ = ("_values",)
@@ -240,8 +239,7 @@ class ImageProperties:
 def parse_properties(raw: Mapping[str, Any]) -> ImageProperties:
     """Convert glance's raw properties to nova's names and values.
 
-    Unknown names are omitted. Raises :class:`Invalid` for an invalid value. The error names the
-    property.
+    Unknown names are omitted. Raises :class:`Invalid`, naming the property.
     """
     values: dict[str, Any] = {}
     # The VMware adapter type is a disk bus, or the model of a SCSI bus.
@@ -313,8 +311,7 @@ class Image(_ImageFields, NovaObject):
     def from_document(cls, document: Mapping[str, Any] | None) -> Self:
         """Read an image from its JSON object in a request.
 
-        Returns an image without properties for None. Raises
-        :class:`~placement_sched.errors.Invalid` for an invalid property.
+        None is an image without properties. Raises :class:`Invalid` for an invalid property.
         """
         if document is None:
             return cls()
@@ -365,8 +362,7 @@ VISIBILITIES = (COMMUNITY, PUBLIC, PRIVATE, SHARED)
 class Viewer:
     """The caller of the image API.
 
-    An administrator has access to all images. ``settable_visibilities`` has the visibilities that
-    API policy rules restrict and that the caller may set.
+    An administrator has access to all images. API policy rules restrict some visibilities.
     """
 
     project_id: str
@@ -378,8 +374,7 @@ class Viewer:
 class StoredImage(_ImageFields):
     """A stored image.
 
-    The sizes are None if the image has no data. ``properties`` are additional properties, such as
-    ``trait:CUSTOM_LICENSED``. ``id`` is the primary key, or None before the image is stored.
+    The sizes are None without data. ``id`` is the primary key, None before it is stored.
     """
 
     uuid: str

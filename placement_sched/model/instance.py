@@ -22,8 +22,7 @@ from placement_sched.model.request_spec import RequestSpec
 class Instance:
     """A recorded instance, with the flavor and image of its request.
 
-    ``metadata``, ``system_metadata`` and ``request`` are None if they were not read. ``request`` is
-    built by :mod:`placement_sched.model.instance_request`.
+    ``metadata``, ``system_metadata`` and ``request`` are None if they were not read.
     """
 
     uuid: str
@@ -57,8 +56,7 @@ class InstanceMetadata(NamedTuple):
 class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     """An instance of a host state: recorded, or placed by this request.
 
-    If the record has no flavor, or only the id of a deleted flavor, ``flavor`` is None and the
-    sizes are 0. The metadata are read on first use.
+    Without a recorded flavor, ``flavor`` is None and the sizes are 0. Metadata are read on demand.
     """
 
     uuid: str
@@ -84,8 +82,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     ) -> Self:
         """Build the instance of a host state from a recorded instance.
 
-        ``read_metadata`` maps the uuid of an instance to its metadata. The flavor is parsed on
-        first use, because hosts may have thousands of instances.
+        ``read_metadata`` reads by uuid. The flavor is parsed on first use: there may be thousands.
         """
         instance = cls.__new__(cls)
         values = dict(zip(_RECORD_FIELDS, _read_fields(record), strict=True))

@@ -52,8 +52,7 @@ def select_request(document: Document) -> Json:
 def build_request_document(record: Instance, request: Document | None) -> Json:
     """Build the request document to schedule a recorded instance again.
 
-    ``request`` is the recorded request of the instance, or None. What was derived from the flavor
-    applies while the instance has the flavor.
+    The parts that derive from the flavor apply only while the instance has it.
     """
     request = request or {}
     keys: tuple[str, ...] = _REUSED_KEYS

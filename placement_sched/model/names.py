@@ -86,8 +86,7 @@ def read_uuid(value: object) -> str | None:
 def canonicalize_uuid(uuid: str) -> str:
     """Return the stored spelling of a consumer or provider uuid.
 
-    The spelling of a valid UUID is in lower case with hyphens. Any other text is only converted to
-    lower case.
+    A valid UUID is in lower case with hyphens, any other text only in lower case.
     """
     return read_uuid(uuid) or uuid.lower()
 

@@ -34,8 +34,7 @@ _KEYS = {"source": "from", "target": "to"}
 class RunMove:
     """The move of an instance within the run of a plan.
 
-    ``decision`` is the uuid of the decision that the last check of the move recorded. ``error`` is
-    a sentence if the move failed or was skipped. Times are naive UTC.
+    ``decision`` is the last check of the move. ``error`` is a sentence. Times are naive UTC.
     """
 
     instance: str
@@ -90,8 +89,7 @@ class PlanRunSummary:
 class PlanRun(PlanRunSummary):
     """The run of a plan, with the moves in the order of the plan.
 
-    ``executor`` identifies the process that carries out the moves. ``request`` is the body of the
-    request for the plan. ``stuck`` are the instances that the plan could not move.
+    ``executor`` is the process that moves. ``stuck`` are instances that could not be moved.
     """
 
     executor: str

@@ -100,9 +100,8 @@ def _check_trait(name: str, path: str) -> str:
 class SpreadRequest:
     """The settings of a request that spreads its group over failure domains.
 
-    The domains are the values of the metadata key ``key`` of aggregates. If ``is_hard``, hosts that
-    exceed ``max_skew`` are rejected. Otherwise domains with few members are preferred. ``path`` is
-    the JSON path of the hint or extra spec that has ``key``.
+    The domains are the values of the metadata ``key``. If ``is_hard``, hosts that exceed
+    ``max_skew`` are rejected, otherwise domains with few members are preferred.
     """
 
     key: str
@@ -164,9 +163,8 @@ def _find_setting(
 class Spread:
     """The members of a server group by domain, while instances are placed.
 
-    ``members`` counts members by domain. It counts an instance of the request only after the
-    instance was placed. ``eligible`` are the domains that are compared for the smallest number of
-    members. ``current_hosts`` has the current host of each instance of the request that has a host.
+    ``members`` counts members by domain, and instances of the request once they are placed.
+    ``eligible`` are the domains to compare for the smallest number.
     """
 
     request: SpreadRequest

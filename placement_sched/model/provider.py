@@ -15,8 +15,7 @@ from placement_sched.model.names import shorten_names
 class Provider(NamedTuple):
     """A resource provider, with the ``id`` of its row.
 
-    It is a tuple, because lists have thousands of providers, and tuples are created ten times as
-    fast as dataclasses.
+    A tuple, because lists have thousands of them, and tuples are created ten times as fast.
     """
 
     id: int
@@ -47,8 +46,7 @@ class ResourceClass:
 class Trait(NamedTuple):
     """A trait, with the ``id`` of its row.
 
-    It is a tuple, because providers have dozens of traits, and tuples are created ten times as fast
-    as dataclasses.
+    A tuple, as :class:`Provider`.
     """
 
     id: int
@@ -119,8 +117,7 @@ Amounts = Mapping[str, int]
 class Consumer:
     """The owner of allocations.
 
-    The API shows a ``consumer_type`` of None as ``unknown``. If a very old database has allocations
-    without a consumer record, all fields except ``uuid`` are None.
+    Without a consumer record in a very old database, all fields except ``uuid`` are None.
     """
 
     uuid: str
@@ -146,9 +143,8 @@ class Allocation:
 class ProviderAllocation(NamedTuple):
     """An allocation in the list of a provider's allocations.
 
-    It is a tuple, because a provider may have thousands of allocations. ``generation`` is the
-    generation of the consumer. If the allocation was never changed, ``updated_at`` is the time of
-    its creation.
+    A tuple, because there may be thousands. ``generation`` is the consumer's. Without a change,
+    ``updated_at`` is the time of creation.
     """
 
     consumer: str
@@ -183,9 +179,8 @@ class ConsumerClaim:
 def can_change_usage(inventory: Inventory, other_usage: int, current: int, amount: int) -> bool:
     """Return whether a usage may change from ``current`` to ``amount``.
 
-    ``other_usage`` is the usage of all other consumers. If the usage exceeds the capacity, it may
-    only be reduced. An instance can thus leave a host whose inventory was reduced, or shrink there,
-    as in OpenStack placement since 14.0.0.
+    A usage above the capacity may only be reduced, so that an instance can leave a host with a
+    reduced inventory, or shrink there, as in OpenStack placement since 14.0.0.
     """
     return amount <= current or other_usage + amount <= inventory.capacity
 
@@ -194,8 +189,7 @@ def can_change_usage(inventory: Inventory, other_usage: int, current: int, amoun
 class OtherConsumer:
     """A consumer on a host that is not recorded as an instance there.
 
-    ``type`` is the consumer type, or placement's unknown type. ``resources`` maps classes to the
-    amounts on all providers of the host.
+    ``resources`` maps classes to the amounts on all providers of the host.
     """
 
     host: str

@@ -211,9 +211,8 @@ class Port:
 class NetworkRequest:
     """A requested network or existing port.
 
-    ``vnic_type``, ``subnet_ids`` and ``segments`` come from the caller or from neutron, and are
-    None if unknown. ``subnet_ids`` are the subnets of the port's fixed IPs. A host must reach at
-    least 1 of ``segments``, the segments of a routed network. Other networks have no segments.
+    ``vnic_type``, ``subnet_ids`` (of the port's fixed IPs) and ``segments`` are None if unknown. A
+    host must reach any of ``segments``, which only routed networks have.
     """
 
     network_id: str | None = None
@@ -302,12 +301,10 @@ class RequestSpec(SizedByFlavor):
     """A request for a number of equal instances.
 
     ``instance_uuid`` is the instance that is being placed. ``instance_uuids``, in lower case with
-    hyphens, is empty if the caller named no instances. ``scheduler_hints`` has lists of strings.
-    ``spread`` has the members of the server group by failure domain, if the request spreads them.
-    Filters of Icehouse to Liberty can read a request spec as the dictionary ``filter_properties``,
-    which preceded request specs: ``filter_properties.get("instance_type")["memory_mb"]``. The key
-    ``config_options`` is always missing. Sources: nova's developer documentation of these releases,
-    and the observed behaviour of nova 34.
+    hyphens, is empty if the caller named none. Filters of Icehouse to Liberty can read the spec as
+    the dictionary ``filter_properties``: ``filter_properties.get("instance_type")["memory_mb"]``.
+    The key ``config_options`` is always missing. Sources: nova's developer documentation of these
+    releases, and the observed behaviour of nova 34.
     """
 
     flavor: Flavor

@@ -12,15 +12,11 @@ from placement_sched.model.decision import RequestResult
 class RequestStats:
     """Statistics of a request.
 
-    ``statements`` counts SQL statements, and ``retries`` the transactions that were restarted
-    because of a concurrent writer. ``claims_won`` counts claims that allocated, and ``claims_lost``
-    claims that failed because of a faster claim or missing capacity. ``claims_retried`` counts
-    repeated claims. ``conflicts`` counts conflicting writes by kind, such as missing capacity.
-    ``pool_timeouts`` counts how often no database connection was free.
-
-    ``candidates`` is the number of allocation candidates, or None without a search. ``stages`` has
-    the seconds of each stage of scheduling, also if the request failed. The handler of the request
-    sets ``result``. ``other_results`` are the results of other requests in the same call.
+    ``retries`` counts transactions restarted because of a concurrent writer. ``claims_lost`` counts
+    claims that failed because of a faster claim or missing capacity, ``conflicts`` conflicting
+    writes by kind, and ``pool_timeouts`` missing database connections. ``candidates`` is None
+    without a search. ``stages`` has the seconds of each stage of scheduling. The handler of the
+    request sets ``result``, and ``other_results`` of other requests in the call.
     """
 
     statements: int = 0

@@ -22,9 +22,8 @@ def call_with_retries(
 ) -> T:
     """Call ``work`` until it succeeds, at most ``times`` times.
 
-    An exception of type ``on`` causes another attempt. After the last attempt, or if ``when``
-    returns false for the exception, the exception is raised. ``between`` is called before each
-    further attempt with the number of failed attempts, for example to pause.
+    An exception of type ``on`` causes another attempt, unless ``when`` returns false for it.
+    ``between`` is called before each further attempt with the number of failed attempts.
     """
     for number in range(1, times):
         try:

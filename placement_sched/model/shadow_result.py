@@ -41,9 +41,8 @@ VERDICTS = (
 class ShadowResult:
     """The comparison of nova's host and our host for an instance.
 
-    ``position`` is the index of the instance in the request. ``detail`` has the facts that the
-    verdict is derived from, and its reason. ``request_ids``, ``flavor`` and ``created_at`` come
-    from the decision.
+    ``position`` is the index of the instance in the request. ``detail`` has the facts of the
+    verdict. ``request_ids``, ``flavor`` and ``created_at`` are the decision's.
     """
 
     decision: str

@@ -44,11 +44,10 @@ _FLAVOR_DEFAULTS = {
 def build_request_spec(values: Mapping[str, Any], labels: Labels) -> Json:
     """Build a request spec from the values of a form.
 
-    :data:`FORM_FIELD_BY_PATH` has the names of the values. A value may be None, empty or missing.
-    ``flavor`` is the id or name of a stored flavor. Without it, ``vcpus``, ``ram`` (MiB) and
-    ``disk`` (GiB) describe a flavor. ``image`` is the id or name of a stored image. Without it,
-    ``image_properties`` describe an image. Raises :class:`Invalid` for values that exclude each
-    other, with their names in ``labels``.
+    :data:`FORM_FIELD_BY_PATH` has the names of the values, which may be None, empty or missing.
+    Without the id or name of a ``flavor``, ``vcpus``, ``ram`` (MiB) and ``disk`` (GiB) describe a
+    flavor, and without an ``image`` the ``image_properties`` an image. Raises :class:`Invalid` for
+    values that exclude each other, with their names in ``labels``.
     """
     optional = {
         "availability_zone": values.get("zone"),

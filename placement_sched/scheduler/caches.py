@@ -55,10 +55,9 @@ MAX_LOGGED = 1000
 class HostCache(Generic[T]):
     """Cache of objects about hosts, such as compute nodes or services.
 
-    Hosts are divided into parts, and a change of any host increments the version of its part. A
-    cached object is current while the version of its part is unchanged. ``load`` gets the outdated
-    keys, each with its cached object or None, and returns host and object of each existing key.
-    The cache is cleared before it exceeds ``limit`` objects.
+    A change of any host increments the version of its part, and a cached object is current while
+    that version is the same. ``load`` gets the outdated keys with cached objects or None, and
+    returns host and object of each existing key. The cache has at most ``limit`` objects.
     """
 
     def __init__(self, load: LoadValues[T], limit: int = MAX_CACHED_HOSTS) -> None:
@@ -71,8 +70,7 @@ class HostCache(Generic[T]):
     ) -> dict[str, T]:
         """Map existing keys to their current objects, in any order.
 
-        The caller must have read ``versions`` earlier in the request. Executes no SQL statement if
-        all objects are cached and current.
+        ``versions`` were read earlier in the request. No SQL statement runs if all is current.
         """
         epoch = get_epoch(connection)
         if (cached := self._cached)[0] != epoch:
@@ -132,8 +130,7 @@ def load_services(
 class Aggregates:
     """All host aggregates at a point in time, by id.
 
-    ``version`` is the server epoch and the change counter of aggregates. The aggregates include all
-    changes up to this count, and perhaps later changes.
+    ``version`` is the server epoch and the change counter. Later changes may be included.
     """
 
     def __init__(
@@ -219,8 +216,7 @@ class NodeHistory:
     def refresh(self, now: datetime, interval: int, epoch: ServerEpoch = None) -> float:
         """Clear an expired cache, and return the age of the cache in seconds.
 
-        The cache expires after ``interval`` seconds, or never if ``interval`` is negative. A new
-        server epoch (``epoch``), after a database failover, always clears the cache.
+        It expires after ``interval`` seconds (never if negative), and after a database failover.
         """
         with self._lock:
             age = 0.0 if self._since is None else (now - self._since).total_seconds()
@@ -261,9 +257,8 @@ class NodeHistory:
 class ProcessCaches:
     """All caches that a process keeps between requests.
 
-    ``provider_cache`` has all providers, or is None if they are not cached. ``nodes`` maps uuids to
-    compute nodes, and ``services`` maps hosts to compute services as host states contain them.
-    ``simulated`` maps node uuids to the requests of instances that a simulation has moved there.
+    ``provider_cache`` is None if providers are not cached. ``simulated`` maps node uuids to the
+    requests of instances that a simulation has moved there.
     """
 
     def __init__(self, provider_cache: ProviderCache | None = None) -> None:

@@ -46,9 +46,8 @@ _MAX_FALLBACKS = 20
 class ClaimMode(Enum):
     """The allocations that are made for a selection.
 
-    ``NONE`` makes no allocations. ``NEW`` allocates for instances without allocations. ``FOR_MOVE``
-    adds to the allocations of instances, as nova does for an evacuation: until the move has ended,
-    an instance has allocations on the old and on the new host.
+    ``FOR_MOVE`` adds to the allocations of instances, as nova does for an evacuation: until the
+    move has ended, an instance has allocations on the old and on the new host.
     """
 
     NONE = "none"
@@ -118,13 +117,11 @@ class Claims:
     ) -> list[SchedulingResult]:
         """Allocate the selections of runs, and record the decisions.
 
-        All allocations and records are written in a single transaction. If the host of a single
-        instance has lost its capacity, the best other placement with capacity is allocated. With
-        ``ClaimMode.NONE``, and for a rebuild, the decisions are only recorded.
-
-        Raises :class:`CapacityExceeded` if no placement has capacity, and
-        :class:`ConcurrentUpdate` if a provider, server group or zone has changed since the
-        selection.
+        Everything is written in a single transaction. If the host of a single instance has lost its
+        capacity, the best other placement is allocated. With ``ClaimMode.NONE``, and for a rebuild,
+        the decisions are only recorded. Raises :class:`CapacityExceeded` if no placement has
+        capacity, and :class:`ConcurrentUpdate` if a provider, server group or zone has changed
+        since the selection.
         """
         if claiming is ClaimMode.NONE or runs[0].request.spec.is_rebuild:
             kind = claiming.decision_kind
@@ -170,11 +167,10 @@ class Claims:
         """Allocate the instances of all runs, and record instances and decisions.
 
         With ``ClaimMode.NEW``, every consumer must be new, so that a concurrent request with the
-        same instance uuids cannot be overwritten. With ``ClaimMode.FOR_MOVE``, the allocations are
-        added to the existing allocations, which must not change after they are read here, and
-        existing records of instances are retained. Each run is recorded before the server group of
-        the next run is checked, because the next run was evaluated with the instances of all
-        earlier runs.
+        same instance uuids cannot be overwritten. With ``ClaimMode.FOR_MOVE``, existing
+        allocations, which must not change after they are read here, and existing records remain.
+        Each run is recorded before the server group of the next run is checked, which was evaluated
+        with all earlier runs.
         """
         existing: Sequence[Allocation] = ()
         if is_added := claiming is ClaimMode.FOR_MOVE:
@@ -252,17 +248,14 @@ class Claims:
 
 def _record(connection: Connection, claimed: _DecidedRun, now: datetime, *, is_added: bool) -> None:
     run, decision = claimed
-    spec, group = run.request.spec, run.request.spec.instance_group
-    if run.request.names_group and group is not None and group.uuid is not None:
+    spec = run.request.spec
+    if run.request.names_group:
         try:
-            server_groups.lock_existing(connection, group.uuid, "$.request_spec.instance_group")
+            _join_group(connection, spec)
         except errors.Invalid as error:
             # The group is gone, which is a concurrent change. The error is raised again when the
             # request is read again.
             raise ConcurrentUpdate(error.detail) from error
-        # Two concurrent requests could together violate a strict policy.
-        if group.is_strict and not server_groups.is_current(connection, group, spec.instance_uuids):
-            raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")
     _check_spread(connection, run)
     records: Mapping[str, Any] = {}
     if is_added:
@@ -369,3 +362,13 @@ def _lock_zones(connection: Connection, run: SchedulingRun) -> None:
         old = {each.id: each.availability_zone for each in aggregates.list_for_host(host)}
         if zones.get(host, {}) != {key: zone for key, zone in old.items() if zone is not None}:
             raise ConcurrentUpdate(f"the zone of host {host} changed during scheduling")
+
+
+def _join_group(connection: Connection, spec: RequestSpec) -> None:
+    group = spec.instance_group
+    if group is None or group.uuid is None:
+        return
+    server_groups.lock_existing(connection, group.uuid, "$.request_spec.instance_group")
+    # Two concurrent requests could together violate a strict policy.
+    if group.is_strict and not server_groups.is_current(connection, group, spec.instance_uuids):
+        raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")

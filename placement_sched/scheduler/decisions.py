@@ -67,8 +67,7 @@ def select_recorded_options(settings: Settings) -> tuple[Mapping[str, Any], tupl
 def build_restoring_overrides(conditions: Conditions, settings: Settings) -> dict[str, Any]:
     """Return overrides that restore the option values of a recorded decision.
 
-    An override of None restores the default. Options that were too large to record, or that no
-    longer exist, have no override.
+    None restores the default. Options that were not recorded, or no longer exist, have no override.
     """
     keys = {f"{group}.{name}" for group, name, _ in _iterate_request_options(settings)}
     return {
@@ -204,8 +203,7 @@ def build_no_valid_host(
 def limit_size(funnel: Funnel) -> Json:
     """Shorten the lists of a funnel to fit the size limit, with exact counts.
 
-    A funnel that is still too large with 3 rejected hosts per stage is reduced to an outline: its
-    query, shortened, its counts and its weighers.
+    A funnel that is still too large is reduced to its shortened query, counts and weighers.
     """
     body = funnel.document
     for length in (MAX_RECORDED_REJECTIONS, 20, 3):

@@ -197,8 +197,7 @@ def build_validators(
 def check(key: str, value: str) -> None:
     """Reject an extra spec that a flavor must not have.
 
-    Raises :class:`Invalid`, and :class:`ConfigurationError` if the validators of an installed
-    package cannot be loaded.
+    Raises :class:`Invalid`, and :class:`ConfigurationError` for a broken validator.
     """
     validator = find_validator(key)
     namespace, colon, _ = key.partition(":")

@@ -100,8 +100,7 @@ def _split_by_result(
 def apply_passed(result: Passed, host: HostState, name: str) -> None:
     """Write the limits and candidates of a result to the host state.
 
-    ``name`` is the class name of the filter. Raises :class:`PluginFailed` if ``result`` is not a
-    :class:`Passed`, which only a third-party filter can cause.
+    Raises :class:`PluginFailed` if the result of a third-party filter is no :class:`Passed`.
     """
     if not isinstance(result, Passed):
         raise PluginFailed(
@@ -148,8 +147,7 @@ def filter_by_name(
 ) -> tuple[list[HostState], list[FilterReport]]:
     """Filter hosts by the requested names, with a report per stage.
 
-    ``closed_cells`` maps the uuids of excluded cells to rejections. A host of such a cell is
-    rejected even if the request names the host.
+    ``closed_cells`` maps excluded cells to rejections, even of hosts that the request names.
     """
     remaining = list(hosts)
     reports: list[FilterReport] = []
@@ -233,8 +231,7 @@ def list_stage_names(spec: RequestSpec, filters: Sequence[BaseHostFilter]) -> li
 def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedChange:
     """Return the change that lets a host pass the stage ``name``.
 
-    It is a stage of :func:`filter_by_name`: ``enabled_cells``, ``ignore_hosts``,
-    ``requested_hosts`` or ``requested_cell``.
+    It is a stage of :func:`filter_by_name`.
     """
     if name == "ignore_hosts":
         names = tuple(entry for entry in spec.ignore_hosts if entry.lower() != host.host.lower())
@@ -315,9 +312,8 @@ def get_filter(plugin: BaseHostFilter) -> "BaseHostFilter | NovaFilter":
 class NovaFilter:
     """Adapter of a filter that overrides a method of nova's filters.
 
-    The methods are ``host_passes``, ``_filter_one`` and ``filter_all``. Filters written for any
-    nova release work if their imports are changed to the base classes of this package. They may
-    write to host states, but the allocation candidates of rejected hosts are restored.
+    Filters written for any nova release work with the base classes of this package. They may write
+    to host states, but the allocation candidates of rejected hosts are restored.
     """
 
     def __init__(self, plugin: BaseHostFilter) -> None:

@@ -80,10 +80,9 @@ class UnclaimedInstance:
 class RequestView:
     """The data of the cloud that a single request reads.
 
-    Aggregates are read on first use, and then stay the same. ``known_aggregates`` are aggregates
-    that were already read. ``policies`` are the scheduling policies of the configuration.
-    ``states_age`` is the age in seconds of the nodes that CachingScheduler caches, None with other
-    drivers. ``unclaimed`` are instances that count as if they were already on their hosts.
+    Aggregates are read once, unless they are ``known_aggregates``. ``states_age`` is the age in
+    seconds of nodes that CachingScheduler caches, else None. ``unclaimed`` are instances that count
+    as if they were already on their hosts.
     """
 
     connection: Connection
@@ -203,8 +202,7 @@ def build_host_states(
 def set_preferred_traits(view: RequestView, spec: RequestSpec, states: Iterable[HostState]) -> None:
     """Set on each host state which preferred or avoided traits it has.
 
-    A host has the traits of all providers in its tree. Nothing is read for a request without
-    preferences. Raises :class:`Invalid` for unknown traits.
+    A host has the traits of its whole tree. Raises :class:`Invalid` for unknown traits.
     """
     preferences = find_trait_preferences(spec.flavor, spec.image)
     if preferences is None:
@@ -431,8 +429,7 @@ class CellStates:
     """The states of nova's cells, read in a single statement on first use.
 
     A cell is closed if ``[scheduler] disabled_cells`` names it, if its database does not answer, or
-    if it is disabled in nova. As in nova, a request to move an instance within its cell may use the
-    hosts of this cell although it is disabled in nova.
+    if it is disabled in nova, except for a request to move an instance within it.
     """
 
     connection: Connection

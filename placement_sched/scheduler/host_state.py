@@ -99,10 +99,8 @@ class _Annotated:
 class HostState(_Annotated):
     """A compute node and its remaining resources.
 
-    Memory is in MB. Disk is in GB or MB, as the names of the attributes show.
-    ``HostState(host, node, cell_uuid)`` has no resources. Filters may write ``limits`` and
-    ``allocation_candidates``. :meth:`consume_from_request` subtracts the resources of an instance
-    that is placed on the node.
+    Memory is in MB. Disk is in GB or MB, as the names of the attributes show. ``HostState(host,
+    node, cell_uuid)`` has no resources. Filters may write ``limits`` and ``allocation_candidates``.
     """
 
     host: str
@@ -145,8 +143,7 @@ class HostState(_Annotated):
     def allocation_candidates(self) -> list[Any]:
         """Return the allocation requests on this host, as placement's JSON.
 
-        If the host is selected, the first allocation request is claimed. The JSON is built when a
-        filter reads it, and may then be changed in place.
+        The first is claimed. The JSON is built when a filter reads it, and may be changed in place.
         """
         if not isinstance(self._candidates, list):
             self._candidates = [request.as_json() for request in self._candidates]
@@ -271,10 +268,9 @@ def take_devices(
 ) -> None:
     """Consume the PCI devices of the first candidate of an instance on a host.
 
-    ``numa_cells`` are the cells of the instance as fitted on the host, None without a topology. If
-    devices are missing because no filter checks devices, a warning is logged, and the available
-    devices are consumed. Source: nova's documentation, "PCI tracking in Placement", and the
-    observed behaviour of nova 34's scheduler.
+    ``numa_cells`` are the instance's cells as fitted, None without a topology. If devices are
+    missing because no filter checks them, a warning is logged, and the available devices are
+    consumed. Source: nova's documentation, "PCI tracking in Placement", and nova 34's behaviour.
     """
     if spec.pci_requests is None or not spec.pci_requests.requests or state.pci_stats is None:
         return

@@ -24,8 +24,7 @@ _PHYSNET, _VNIC_TYPE = "CUSTOM_PHYSNET_", "CUSTOM_VNIC_TYPE_"
 def read_requests(connection: Connection, uuids: Collection[str]) -> dict[str, Json]:
     """Map the uuids of instances to their requests.
 
-    A request lacks the keys that are unknown. Port resources are unknown if they are not recorded
-    and the instance has no allocations.
+    Unknown keys are missing. Unrecorded port resources are unknown without allocations.
     """
     requests = instances.map_requests(connection, uuids)
     lacking = [uuid for uuid in uuids if _PORTS not in requests.get(uuid, {})]

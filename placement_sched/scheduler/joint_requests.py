@@ -53,9 +53,8 @@ def select_together(
 ) -> list[SchedulingResult]:
     """Select hosts for several requests, and claim all or none of them.
 
-    If any request has no valid host, no request is claimed. A request that an equal request of an
-    earlier call has claimed keeps its hosts. Raises the errors of
-    :meth:`Scheduler.select_destinations`, with JSON paths below ``$.requests``.
+    A request that an equal request of an earlier call has claimed keeps its hosts. Raises the
+    errors of :meth:`Scheduler.select_destinations`, with JSON paths below ``$.requests``.
     """
     entries = {
         f"$.requests[{position}].request_spec": document

@@ -42,9 +42,8 @@ class LiveSettings:
     """The current settings of a process.
 
     If files are invalid, or would make a policy among the results of ``in_use`` unusable, the
-    previous settings stay in effect and the reason is logged. ``configured`` are the settings of
-    the configuration files alone. A worker begins with the settings of its ``parent`` process, and
-    reads no file before the parent process has reloaded.
+    previous settings stay in effect and the reason is logged. ``configured`` lacks the options
+    file. A worker reads no file before its ``parent`` process has reloaded.
     """
 
     def __init__(
@@ -107,8 +106,7 @@ class LiveSettings:
     def _use(self, configured: Settings) -> None:
         """Make ``configured``, with the options file, the current settings.
 
-        Raises :class:`ConfigurationError` if the new settings make plugins, the PCI aliases or a
-        policy that is in use unusable.
+        Raises :class:`ConfigurationError` if plugins, PCI aliases or a used policy become unusable.
         """
         in_effect, ignored = with_options_file(configured, self._clock)
         for reason in ignored:

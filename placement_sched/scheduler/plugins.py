@@ -391,8 +391,7 @@ def _build_class_lists(settings: Settings) -> list[Callable[[], Iterable[type[Sc
 def get_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
     """Return the plugins that ``settings`` enable, cached in ``settings``.
 
-    Raises :class:`ConfigurationError` if a class is unknown, with the nearest name, or if a plugin
-    cannot be created.
+    Raises :class:`ConfigurationError` for a class that is unknown or cannot be created.
     """
 
     def make(plugin_class: type[Plugin]) -> Plugin:
@@ -422,8 +421,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """Return ``(group, options)`` of announced plugins.
 
-    Options that their modules register are included. A wrong entry point is only logged, so that
-    the sample configuration file can still be printed.
+    Options that their modules register are included. A wrong entry point is only logged.
     """
     declared: list[GroupedOption] = []
     for plugin_type in _ANNOUNCED:

@@ -156,13 +156,10 @@ class SchedulingRequest:
     """A request: spec, policy, and the policy's settings and plugins.
 
     ``spec`` has stored objects in place of their names. ``digest`` identifies equal requests.
-    ``names_group`` is true if the request names a stored server group, whose members can change,
-    and false for a group object in the request. ``chosen`` is the policy of the request, and
-    ``policies`` are all policies of the configuration.
-    ``aggregates`` are the host aggregates, if the choice of the policy has read them.
-    ``alternates`` is the number of alternates for each instance. The caller may set ``overrides``
-    of options and a ``named_policy``, for an explanation. ``is_joint`` is true if the call has
-    other requests.
+    ``names_group`` is true for a stored server group, whose members can change, and false for a
+    group object in the request. ``chosen`` is the policy of the request. ``aggregates`` are the
+    host aggregates, if they were read. The caller may set ``overrides`` and a ``named_policy``, for
+    an explanation. ``is_joint`` is true if the call has other requests.
     """
 
     spec: RequestSpec
@@ -208,10 +205,9 @@ class RequestReader:
     ) -> SchedulingRequest:
         """Read a request from a document.
 
-        With ``alternates``, each instance gets up to ``[scheduler] max_attempts`` - 1 alternate
-        hosts. ``policy`` names a policy to use instead of choosing a policy. Raises
-        :class:`Invalid` if the document, policy or overrides are invalid, and :class:`NotFound` if
-        a named flavor or image is not stored.
+        ``alternates`` are up to ``[scheduler] max_attempts`` - 1 hosts per instance. ``policy``
+        names the policy. Raises :class:`Invalid`, and :class:`NotFound` if a named flavor or image
+        is not stored.
         """
         named = any(isinstance(document.get(key), str) for key in ("flavor", "image"))
         if named or _has_stored_group(document):

@@ -208,10 +208,9 @@ class Groups:
 def build_groups(spec: RequestSpec, *, pinned: bool = True) -> Groups:
     """Build the request groups of a request.
 
-    An amount in an extra spec replaces the amount that follows from ``vcpus``, ``memory_mb`` or the
-    disks of the flavor. With ``pinned`` false, CPU policies are ignored and all CPUs are requested
-    as VCPU, for hosts without PCPU. Raises :class:`Invalid`, naming the keys, if keys are invalid
-    or contradict each other.
+    An amount in an extra spec replaces ``vcpus``, ``memory_mb`` or the disks of the flavor. With
+    ``pinned`` false, all CPUs are requested as VCPU, for hosts without PCPU. Raises
+    :class:`Invalid`, naming the keys, if keys are invalid or contradict each other.
     """
     groups = Groups()
     _add_extra_specs(groups, spec.flavor)
@@ -248,9 +247,8 @@ def compute_flavor_amounts(
 def _add_extra_specs(groups: Groups, flavor: Flavor) -> None:
     """Add the resource and trait extra specs of a flavor.
 
-    Invalid specs that nova logs and ignores are recorded as ignored, because older releases of
-    nova's API did not validate extra specs, and instances with such a flavor must remain movable.
-    As in nova, the group of an ignored spec still counts as a group of the flavor.
+    Invalid specs that nova ignores are recorded as ignored, because instances with such an old
+    flavor must remain movable. As in nova, their group still counts as a group of the flavor.
     """
     for key, value in flavor.extra_specs.items():
         expected = None

@@ -42,9 +42,8 @@ class CandidateResult:
 class CandidateResults:
     """The candidates queries of a request, and their results.
 
-    ``query`` is the main query, None for a rebuild. ``main`` is its result, None for a rebuild or
-    if a request filter rejected the request. ``fallback`` is the result of a second query, with
-    VCPU in place of PCPU, None without a second query. The candidates of both results are used.
+    ``query`` is None for a rebuild, and ``main``, its result, also if a request filter rejected the
+    request. ``fallback`` is the result of a second query with VCPU in place of PCPU, or None.
     ``ignored`` are the extra specs and image properties without effect.
     """
 
@@ -177,8 +176,7 @@ def build_query(
 def _check_size(groups: Sequence[RequestGroup], spec: RequestSpec) -> None:
     """Raise :class:`TooComplex` if a request is too large for a single claim.
 
-    The members of its server group count once per instance, because filters count the members again
-    for each instance.
+    Members of the server group count once per instance, as filters count them again.
     """
     amounts, instances = sum(len(group.resources) for group in groups), len(spec.instance_uuids)
     members = len(spec.instance_group.members) if spec.instance_group else 0
@@ -221,8 +219,7 @@ def find_unknown_names(
 ) -> Invalid:
     """Build the error for unknown names of resource classes or traits.
 
-    The error lists the JSON paths and keys with these names. ``reports`` show the request filter
-    that added a trait of the root provider.
+    The error lists the JSON paths, keys and request filters (in ``reports``) with these names.
     """
     groups = build_groups(spec)
     sources = [source for name in unknown.names for source in groups.list_sources(name)]

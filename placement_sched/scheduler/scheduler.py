@@ -123,11 +123,10 @@ class Evaluator:
     ) -> SchedulingRun:
         """Run a request up to the choice of its hosts, and return the run.
 
-        Runs with the same ``seed`` make the same random choices. By default, a new seed is drawn.
-        ``watch`` is called with the :class:`FilterWeighResult` of each instance in turn.
-        ``unclaimed`` are instances that count as if they were already on their hosts. Raises
-        :class:`Invalid` if the request is invalid, and :class:`PluginFailed` if a plugin raises an
-        error.
+        A ``seed`` repeats the random choices of a run. ``watch`` is called with the
+        :class:`FilterWeighResult` of each instance. ``unclaimed`` instances count as if they were
+        already on their hosts. Raises :class:`Invalid`, and :class:`PluginFailed` if a plugin
+        raises an error.
         """
         seed = seed or DecisionSeed.draw(self.random)
         view = RequestView.from_request(connection, request, self.caches, unclaimed)
@@ -150,9 +149,8 @@ class Evaluator:
     ) -> SchedulingRun:
         """Prepare a run: find candidate hosts, before host filters and weighers.
 
-        With ``unlimited``, every candidate is found, for callers that count them. ``view`` is the
-        view of the cloud, by default a new view of the request. Raises the errors of
-        :meth:`evaluate`.
+        With ``unlimited``, every candidate is found. ``view`` is by default a new view of the
+        request. Raises the errors of :meth:`evaluate`.
         """
         random, durations = seed.build_random(), get_request_stats().stages
         view = view or RequestView.from_request(connection, request, self.caches)
@@ -188,8 +186,7 @@ class Evaluator:
     ) -> SchedulingRequest:
         """Provide data that plugins read in addition to their arguments.
 
-        In a simulation, filters that read the last failover result are dropped, because the result
-        is for the unchanged cloud.
+        A simulation drops filters of the failover result, which is for the unchanged cloud.
         """
         plugins = request.plugins.drop_failover_filters()
         if plugins is not request.plugins:
@@ -220,8 +217,7 @@ class Evaluator:
 class Simulation(Evaluator):
     """Evaluator of a changed cloud, in a transaction that is rolled back.
 
-    A simulation has no claims, because they would be written outside of the transaction. Its
-    queries need no slot, because the simulation holds a slot.
+    A simulation has no claims, because they would be written outside of the transaction.
     """
 
     source: ScratchTransaction
@@ -338,14 +334,12 @@ class Scheduler(Evaluator):
     ) -> ExplanationResult:
         """Explain how a request would be scheduled, without a claim.
 
-        The run has the same steps as :meth:`select_destinations`, on the cloud with ``changes``,
-        which are JSON objects. ``options`` are keyword arguments of :meth:`RequestReader.read`:
-        ``alternates``, ``policy`` and ``overrides``. If ``view`` names hosts, ``verdicts`` in the
-        result has a verdict on each named host.
-
-        If ``recorded_for`` has the ids of the caller's request, the explanation is recorded as a
-        decision. Then :class:`Invalid` is raised if overrides or changes are too large to record,
-        and :class:`Unavailable` if the record cannot be written.
+        The run has the same steps as :meth:`select_destinations`, on the cloud with ``changes``
+        (JSON objects). ``options`` are arguments of :meth:`RequestReader.read`. If ``view`` names
+        hosts, ``verdicts`` in the result has a verdict on each. With ``recorded_for``, the ids of
+        the caller's request, the explanation is recorded as a decision. Then :class:`Invalid` is
+        raised if overrides or changes are too large to record, and :class:`Unavailable` if the
+        record cannot be written.
         """
         if recorded_for is not None:
             check_recorded_size(options.get("overrides") or {}, changes)

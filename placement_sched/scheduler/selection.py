@@ -104,9 +104,8 @@ class RemainingCapacity:
     ) -> list[tuple[HostState, Sequence[AllocationRequest]]]:
         """Return hosts whose candidates change, each with its new candidates.
 
-        ``hosts`` maps uuids of nodes to host states. The first candidate that fits another instance
-        moves to the front, so that the second instance gets the second of two equal devices. If no
-        candidate fits, the new candidates are empty.
+        ``hosts`` is by node uuid. The first candidate that fits moves to the front, so that a
+        second instance gets the second of two equal devices. The candidates are empty if none fits.
         """
         affected = [host for uuid in self._unchecked for host in hosts.get(uuid, ())]
         return [(host, new) for host in affected if (new := self._reorder(host)) is not None]
@@ -144,8 +143,7 @@ class RemainingCapacity:
     def compute_upper_bound(self, hosts: Sequence[HostState]) -> int:
         """Return an upper bound of the instances that fit on these hosts.
 
-        A request for more instances than the bound cannot succeed. A request for fewer instances
-        may still fail. Executes two SQL statements.
+        Fewer instances than the bound may still not fit. Executes two SQL statements.
         """
         if self._connection is None:
             raise AssertionError("internal error: compute_upper_bound() without a tracked capacity")
@@ -155,8 +153,7 @@ class RemainingCapacity:
     def _compute_max_instances(self, host: HostState) -> int:
         """Return an upper bound of the number of instances that fit on a host.
 
-        Resource classes that only some candidates use are ignored, such as PCPU if the host also
-        has candidates with VCPU.
+        Classes that only some candidates use are ignored, such as PCPU for VCPU.
         """
         inventories: dict[str, set[InventoryName]] = defaultdict(set)
         amounts_by_class: dict[str, list[int]] = defaultdict(list)
@@ -236,12 +233,10 @@ class RemainingCapacity:
 class PlacementProgress:
     """The progress of a request while its instances are placed in turn.
 
-    ``hosts`` are the hosts that remain for the next instance. ``spec`` is the request with the
-    placed instances in its server group, and ``chosen`` are their hosts. If ``reruns_filters``,
-    filters run again on all ``hosts`` for each instance. Otherwise they run only on hosts with
-    names in ``changed_host_names``, which have changed since. If ``keeps_rejected``, a rejected
-    host may pass for a later instance, and therefore stays in ``hosts``. ``previous_hosts`` are the
-    hosts that had instances of the request before. They are set at the first placement.
+    ``spec`` has the placed instances in its server group, and ``chosen`` are their hosts. If
+    ``reruns_filters``, filters run on all ``hosts`` for each instance, else on hosts in
+    ``changed_host_names``. If ``keeps_rejected``, a rejected host stays in ``hosts``, as it may
+    pass later. ``previous_hosts`` had instances of the request before the first placement.
     """
 
     capacity: RemainingCapacity
@@ -262,8 +257,7 @@ class PlacementProgress:
     def record_placement(self, host: HostState) -> None:
         """Record that an instance is placed on a host.
 
-        Hosts that already had instances of the request also change, because each of these instances
-        joins the server group when it is placed.
+        Hosts that had instances of the request also change, because they join the group.
         """
         if self.previous_hosts is None:
             group = self.spec.instance_group
@@ -327,11 +321,9 @@ class FilterWeighResult:
 class SelectionResult:
     """The selections for all instances, or none if any instance has no host.
 
-    ``selections`` has the chosen host and its alternates for each instance. ``first`` is the result
-    of the filters and weighers for the first instance. If a later instance has no host,
-    ``placed_count`` is the number of instances before it, and ``later`` is its result. If the hosts
-    cannot have the capacity for all instances, ``max_fitting`` is an upper bound of the instances
-    that fit.
+    ``first`` is the result for the first instance. If a later instance has no host, ``later`` is
+    its result, after ``placed_count`` instances. If the hosts cannot have the capacity for all
+    instances, ``max_fitting`` is an upper bound of the instances that fit.
     """
 
     selections: tuple[tuple[Selection, ...], ...]
@@ -356,9 +348,8 @@ class Fallback:
 class HostSelector:
     """Selector of hosts, with the plugins and settings of a request.
 
-    ``alternates`` is the number of further hosts for each instance. ``closed_cells`` finds the
-    cells whose hosts are excluded. ``check`` is called before each instance, and raises an error
-    after a deadline. The durations of filters and weighers are added to ``seconds``.
+    ``alternates`` is the number of further hosts for each instance. ``check`` raises an error after
+    a deadline. The durations of filters and weighers are added to ``seconds``.
     """
 
     plugins: Plugins
@@ -378,9 +369,8 @@ class HostSelector:
     ) -> SelectionResult:
         """Choose a host for every instance of the request.
 
-        ``watch`` is called with the result of each instance before the instance is placed. Placing
-        an instance subtracts its resources from the host state, and adds it to the server group in
-        memory. If any instance has no host, the result has no selections.
+        ``watch`` is called with each result before the instance is placed, which changes the host
+        state and the server group in memory. If any instance has no host, there are no selections.
         """
         uuids = spec.instance_uuids
         progress = self.begin(hosts, spec, remaining_capacity)
@@ -631,8 +621,7 @@ class SchedulingRun:
     def find_fallback(self, limit: int) -> list[Fallback]:
         """Return at most ``limit`` other placements, for a conflict at the claim.
 
-        Best hosts come first, each with its candidates in order. A request for several instances
-        has no other placements, because each instance has its own order of hosts.
+        Best hosts come first. Several instances have none, as each has its own order of hosts.
         """
         if self.choice is None or len(self.choice.selections) != 1:
             return []

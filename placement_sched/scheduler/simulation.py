@@ -107,8 +107,7 @@ def expand_aggregates(
 ) -> tuple[CloudChange, ...]:
     """Replace ``aggregate:NAME`` by the hosts of the aggregate.
 
-    Hosts without a compute node are left out. Raises :class:`Invalid` with the JSON path for an
-    unknown aggregate, and if it has no hosts.
+    Hosts without a compute node are left out. Raises :class:`Invalid` if there are none.
     """
     names = (name for each in changes if each.kind in _LISTS_OF_HOSTS for name in each.value)
     if not any(name.startswith(_AGGREGATE) for name in names):
@@ -177,8 +176,7 @@ def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> Compu
 def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: datetime) -> None:
     """Apply changes in a simulation.
 
-    Raises :class:`Invalid` with the JSON path if a change is impossible, such as an unknown name,
-    and :class:`Unavailable` after the deadline of the simulation.
+    Raises :class:`Invalid` if a change is impossible, :class:`Unavailable` after the deadline.
     """
     connection = scratch.connection
     for change in changes:
@@ -203,8 +201,7 @@ def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: date
 def get_nodes(connection: Connection, names: Sequence[str], json_path: str) -> list[ComputeNode]:
     """Return the nodes of the named hosts, sorted like the names.
 
-    Raises :class:`Invalid` with the JSON path for an unknown host. ``json_path`` is the path of
-    ``names``.
+    Raises :class:`Invalid` for an unknown host, below ``json_path``.
     """
     all_nodes = compute_nodes.list_by_names(connection, hosts=names, nodes=())
     nodes = {name: [node for node in all_nodes if node.host == name] for name in names}

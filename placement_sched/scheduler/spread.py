@@ -57,9 +57,8 @@ def with_spread(view: RequestView, spec: RequestSpec) -> RequestSpec:
 def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]) -> None:
     """Check a hard spread again with the current members of the server group.
 
-    ``spec`` is the request at the selection, and ``hosts`` are the selected hosts of its instances.
-    The stored group is locked until the transaction ends. Raises :class:`ConcurrentUpdate` if the
-    skew of a selected host's domain would now be too large. A soft spread always passes.
+    ``spec`` is the request at the selection. The stored group is locked until the transaction ends.
+    Raises :class:`ConcurrentUpdate` if a skew would now be too large.
     """
     spread, group = spec.spread, spec.instance_group
     if spread is None or not spread.request.is_hard or group is None:

@@ -43,8 +43,7 @@ class BaseDriver(SchedulerPlugin):
     ) -> tuple[WeighedHost, ...]:
         """Return the hosts in the driver's order, with the chosen host first.
 
-        ``hosts`` are in descending order of weight. ``taken`` are the hosts of earlier instances of
-        the same request.
+        ``hosts`` are best first. ``taken`` are the hosts of earlier instances of the request.
         """
         return tuple(hosts)
 

@@ -49,8 +49,7 @@ Number = TypeVar("Number", int, float)
 class Passed:
     """Result of a filter for a host that passes.
 
-    ``limits`` are copied to the selection. ``candidates`` are the remaining allocation candidates
-    of the host, or None to keep all.
+    ``limits`` go to the selection. ``candidates`` are the remaining candidates, or None for all.
     """
 
     limits: Mapping[str, Any] = field(default_factory=dict)
@@ -254,9 +253,8 @@ def find_aggregate_minimum(
 ) -> Number:
     """Return the smallest value of ``key`` in the host's aggregate metadata.
 
-    Returns ``otherwise`` if no aggregate has the key. If a value is not a number, a warning is
-    logged and ``otherwise`` is returned, because the smallest value is unknown. Values are not
-    split at commas. Source: nova's "Filter Scheduler" of Stein, and the behavior of nova 34.
+    Returns ``otherwise`` if no aggregate has the key, or, with a warning in the log, if a value is
+    not a number. Source: nova's "Filter Scheduler" of Stein, and the behavior of nova 34.
     """
     values = aggregate_values_from_key(host_state, key)
     try:
@@ -288,8 +286,7 @@ class HostCapacity:
     def find_rejection(self, amount: int, resource_class: str, unit: str) -> Rejection | None:
         """Return the reason why the amount does not fit, or None if it does.
 
-        An instance never gets more than the total, even if the ratio would allow more. All amounts
-        are in ``unit``, which may differ from the unit of the resource class.
+        An instance never gets more than the total. All amounts are in ``unit``.
         """
         free = self.limit - self.used
         if amount <= self.total and amount <= free:

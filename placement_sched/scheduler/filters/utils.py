@@ -114,8 +114,7 @@ HOST_ATTRIBUTES = frozenset((*HostState.__slots__, "allocation_candidates"))
 def find_value(host_state: HostState, path: Sequence[str]) -> Any:
     """Return the host's value at a path, or None without such a value.
 
-    The path starts at an attribute of the host, or at a key of its ``stats``. Values on the path
-    may be JSON texts.
+    The path starts at an attribute, or at a key of ``stats``. Values on it may be JSON texts.
     """
     first, *names = path
     # Attributes that installed packages add to host states are only for their plugins.

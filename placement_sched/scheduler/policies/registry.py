@@ -42,9 +42,8 @@ _LIBRARY_PREFIXES = ("oslo_", "keystone_")
 def read_overrides(name: str, settings: Settings) -> Overrides:
     """Return the lines of a policy's section by the options that they set.
 
-    If several lines set an option, the last line counts, or all lines if the option is repeatable.
-    Raises :class:`ConfigurationError`, with file and line, if the name of an option is unknown or
-    ambiguous, or if a policy may not set the option.
+    The last line of an option counts, or all lines if it is repeatable. Raises
+    :class:`ConfigurationError`, with file and line, for an unknown, ambiguous or fixed option.
     """
     names = OptionNames(settings)
     overrides: dict[OptionName, tuple[Assignment, ...]] = {}
@@ -59,8 +58,7 @@ def read_overrides(name: str, settings: Settings) -> Overrides:
 def get_section_lines(name: str, settings: Settings) -> tuple[Assignment, ...]:
     """Return the lines of a policy's section.
 
-    Raises :class:`ConfigurationError` if ``name`` is the name of a group of options, or if there is
-    no such section.
+    Raises :class:`ConfigurationError` for a group of options and for a missing section.
     """
     reserved = (*settings.registered, DEFAULT_POLICY)
     lines = settings.sections.get(name)
@@ -321,8 +319,7 @@ def read_policy_ratios(policy: SchedulingPolicy) -> Ratios:
 def find_ratios(names: Iterable[str], policies: Policies) -> Ratios:
     """Return the allocation ratios for a host with these policies.
 
-    ``names`` are the policies of the host's aggregates, by aggregate id. A host should have at
-    most a single policy. If it has several, the first usable policy applies.
+    ``names`` are the policies of its aggregates, by id. The first usable policy applies.
     """
     name = next((name for name in names if policies.is_usable(name)), None)
     return NO_RATIOS if name is None else read_policy_ratios(policies.get(name))
@@ -362,9 +359,7 @@ def choose(
     """Choose the policy of a request.
 
     It is the policy of the first selector whose matching aggregates all have the same policy.
-
-    ``tagged`` are all aggregates with a policy. Raises :class:`PluginFailed`, naming the selector,
-    if a selector fails.
+    ``tagged`` are all aggregates with a policy. Raises :class:`PluginFailed`, naming the selector.
     """
     reports: list[SelectorReport] = []
     for selector in selectors:

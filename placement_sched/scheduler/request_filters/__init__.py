@@ -106,8 +106,7 @@ class BaseRequestFilter(SchedulerPlugin):
     ) -> RequestFilterResult | Rejection | NotApplied | None:
         """Return the request with added constraints, or reject the request.
 
-        Returns None if the filter does not apply to the request, or :class:`NotApplied` with a
-        reason for explanations.
+        Returns None, or :class:`NotApplied` with a reason, if the filter does not apply.
         """
         raise NotImplementedError(f"{type(self).__name__} implements no apply()")
 

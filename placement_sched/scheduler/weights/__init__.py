@@ -77,8 +77,7 @@ class Weighed(Protocol):
 class BaseHostWeigher(SchedulerPlugin):
     """Base class of all weighers.
 
-    ``minval`` and ``maxval`` are the ends of the scale. If they are None, the smallest and the
-    greatest weight of the hosts are the ends.
+    ``minval`` and ``maxval`` are the ends of the scale. None is the smallest or greatest weight.
     """
 
     minval: float | None = None
@@ -133,8 +132,7 @@ class BaseHostWeigher(SchedulerPlugin):
     def concerns(self, spec_obj: RequestSpec) -> bool:
         """Return whether hosts can differ in weight for this request.
 
-        If not, the weigher does not run, and every host weighs 0. A class that overrides a weighing
-        method but not this method always runs.
+        If not, every host weighs 0. It must be overridden together with a weighing method.
         """
         return True
 
@@ -234,8 +232,7 @@ def normalize(
 ) -> list[float]:
     """Return the weights on a scale from 0 (``minval``) to 1 (``maxval``).
 
-    An end that is None is the smallest or greatest weight. If both ends are equal, every weight is
-    0, so that a weigher without preference has no effect.
+    An end that is None is that of the weights. If both ends are equal, every weight is 0.
     """
     if not weights:
         return []
@@ -261,9 +258,8 @@ def all_weighers() -> list[type[BaseHostWeigher]]:
 class WeightColumn:
     """The weights that a weigher gives the hosts, in input order.
 
-    ``ends`` are the ends of its scale, or None if the weigher did not run because all hosts are
-    equal for the request. ``amounts`` are the amounts of each host that ``describe`` formats, or
-    empty if the weigher has none. ``missing`` are the names that it has read and the shim lacks.
+    ``ends`` are the ends of its scale, or None if the weigher did not run. ``describe`` formats the
+    ``amounts`` of a host. ``missing`` are names that the shim lacks.
     """
 
     name: str
@@ -327,9 +323,8 @@ class WeightColumn:
 class WeighRun:
     """Result of weighing: hosts, best first, and the weights of each weigher.
 
-    ``columns`` are in input order, and ``order`` has the input positions of ``hosts``. Hosts with
-    equal weights are ordered by host, then node. ``weighers`` are the weighers that the request
-    uses.
+    ``order`` has the input positions of ``hosts``. Equal weights are ordered by host, then node.
+    The request uses ``weighers``.
     """
 
     hosts: list[WeighedHost]
