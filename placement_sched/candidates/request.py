@@ -7,7 +7,7 @@ providers of a tree can provide the classes together. A provider serves a slot i
 requirements of the slot. A combination has a provider for each slot.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -132,8 +132,16 @@ class Search:
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
         """Split the query into slots, in the order of its groups and classes."""
-        classes = self.names.classes
-        parts = (part for group in self.query.groups for part in _split_group(group))
+        classes, parts = self.names.classes, []
+        for group in self.query.groups:
+            if needs_single_provider(group):
+                parts.append(group)
+                continue
+            # Several providers may serve the classes. Together they must have the required traits.
+            traits = TraitTerms((), group.traits.forbidden)
+            parts += [
+                replace(group, resources=(amount,), traits=traits) for amount in group.resources
+            ]
         return tuple(
             Slot(
                 group=part,
@@ -189,16 +197,6 @@ class Search:
 def needs_single_provider(group: RequestGroup) -> bool:
     """Return whether a single provider must serve the whole group."""
     return bool(group.suffix) or len(group.resources) <= 1
-
-
-def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
-    if needs_single_provider(group):
-        yield group
-        return
-    # A different provider may serve each class. Together they must have the required traits.
-    traits = TraitTerms((), group.traits.forbidden)
-    for amount in group.resources:
-        yield replace(group, resources=(amount,), traits=traits)
 
 
 def drop_duplicate_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:

@@ -65,34 +65,23 @@ class Flavor(NovaObjectDictCompat):
         )
 
 
+def _build_size(name: str) -> Any:
+    """Build the property for a size of a flavor, 0 if the flavor is None."""
+    return property(lambda self: getattr(self.flavor or _UNKNOWN, name))
+
+
+_UNKNOWN = Flavor()
+
+
 class SizedByFlavor:
-    """Base class of objects with the sizes of a flavor as attributes."""
+    """Base class of objects with the sizes of their flavor as attributes."""
 
     __slots__ = ()
 
-    @property
-    def _sizes(self) -> Flavor:
-        raise NotImplementedError
-
-    @property
-    def vcpus(self) -> int:
-        """Return the flavor's virtual CPUs."""
-        return self._sizes.vcpus
-
-    @property
-    def memory_mb(self) -> int:
-        """Return the flavor's memory in MB."""
-        return self._sizes.memory_mb
-
-    @property
-    def root_gb(self) -> int:
-        """Return the flavor's root disk in GB."""
-        return self._sizes.root_gb
-
-    @property
-    def ephemeral_gb(self) -> int:
-        """Return the flavor's ephemeral disk in GB."""
-        return self._sizes.ephemeral_gb
+    vcpus: int = _build_size("vcpus")
+    memory_mb: int = _build_size("memory_mb")
+    root_gb: int = _build_size("root_gb")
+    ephemeral_gb: int = _build_size("ephemeral_gb")
 
 
 _COPIED_KEYS = tuple(

@@ -117,10 +117,6 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
         """Return the flavor (nova's method name)."""
         return self.flavor
 
-    @property
-    def _sizes(self) -> Flavor:
-        return self.flavor or _UNKNOWN_FLAVOR
-
     @cached_property
     def image_meta(self) -> Image:
         """Return the boot image, without properties if any property is invalid."""
@@ -166,7 +162,6 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
         return None if self.flavor is None else self.flavor.id
 
 
-_UNKNOWN_FLAVOR = Flavor()
 #: The fields of an image that nova copies into system metadata.
 _INHERITED = ("min_ram", "min_disk", "disk_format", "container_format")
 _RECORD_FIELDS = tuple(

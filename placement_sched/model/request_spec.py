@@ -467,10 +467,6 @@ class RequestSpec(SizedByFlavor):
         return context
 
     @property
-    def _sizes(self) -> Flavor:
-        return self.flavor
-
-    @property
     def swap(self) -> int:
         """Return the flavor's swap in MB."""
         return self.flavor.swap

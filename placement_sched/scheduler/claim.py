@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from oslo_log import log
 
@@ -60,15 +60,12 @@ class ClaimMode(Enum):
         return NO_CLAIM if self is ClaimMode.NONE else SELECT
 
 
-class _DecidedRun(NamedTuple):
-    """A run with a placement for each instance, and the decision about it."""
+#: A run with a placement for each instance, and the decision about it.
+_DecidedRun = tuple[SchedulingRun, Decision]
 
-    run: SchedulingRun
-    decision: Decision
 
-    @classmethod
-    def from_run(cls, run: SchedulingRun, ids: RequestIds) -> "_DecidedRun":
-        return cls(run, make_decision(run, build_funnel(run, None), SELECT, ids))
+def _decide(run: SchedulingRun, ids: RequestIds, kind: str = SELECT) -> _DecidedRun:
+    return run, make_decision(run, build_funnel(run, None), kind, ids)
 
 
 @dataclass(eq=False, slots=True)
@@ -124,14 +121,13 @@ class Claims:
         since the selection.
         """
         if claiming is ClaimMode.NONE or runs[0].request.spec.is_rebuild:
-            kind = claiming.decision_kind
-            decisions = [make_decision(run, build_funnel(run, None), kind, ids) for run in runs]
-            for decision in decisions:
+            recorded = [_decide(run, ids, claiming.decision_kind) for run in runs]
+            for _, decision in recorded:
                 self.record(decision)
-            return list(map(build_result, runs, decisions))
+            return [build_result(run, decision) for run, decision in recorded]
         with measure(get_request_stats().stages, "claim"):
             now = self.clock()
-            selected = [_DecidedRun.from_run(run, ids) for run in runs]
+            selected = [_decide(run, ids) for run in runs]
             claimed = self.database.claim(
                 lambda connection: self._claim(connection, selected, claiming, now)
             )
@@ -227,7 +223,7 @@ class Claims:
             raise ConcurrentUpdate(error.detail) from error
         if not number:
             return selected
-        return [_DecidedRun.from_run(run.use_fallback(fallbacks[number - 1]), decision.request_ids)]
+        return [_decide(run.use_fallback(fallbacks[number - 1]), decision.request_ids)]
 
     def _build_claims(self, run: SchedulingRun) -> Iterable[ConsumerClaim]:
         """Yield the claim of each instance, whose consumer must not exist yet."""

@@ -177,10 +177,6 @@ class Groups:
         """Return the required traits of all groups."""
         return frozenset(name for group in self for name in group.required)
 
-    def ignore(self, source: str, key: str, value: str, expected: str) -> None:
-        """Record that a key has no effect, because another value is expected."""
-        self.ignored.append(IgnoredValue(source, key, value, expected))
-
     def remove_empty(self) -> None:
         """Remove amounts of 0, which request nothing, and then empty groups."""
         self.zero_amount_sources = tuple(
@@ -220,7 +216,8 @@ def build_groups(spec: RequestSpec, *, pinned: bool = True) -> Groups:
             source = f"image property {f'trait:{name}'!r}"
             groups.plain.add_trait(check_name(source, name), source)
         else:
-            groups.ignore(IMAGE, "trait:", "required", _EXPECTED_TRAIT)
+            ignored = IgnoredValue(IMAGE, "trait:", "required", _EXPECTED_TRAIT)
+            groups.ignored.append(ignored)
     if pinned:
         _add_cpus(groups.plain, spec.hardware)
     for position, requested in enumerate(spec.requested_resources):
@@ -262,7 +259,7 @@ def _add_extra_specs(groups: Groups, flavor: Flavor) -> None:
             group, source = groups[match["suffix"] or ""], f"flavor extra spec {key!r}"
             expected = add(group, match["name"], value, source)
         if expected:
-            groups.ignore(FLAVOR, key, value, expected)
+            groups.ignored.append(IgnoredValue(FLAVOR, key, value, expected))
 
 
 # The next two functions return a description of valid values if they ignore the value, or None.

@@ -15,7 +15,6 @@ from uuid import UUID, uuid5
 from placement_sched.db.transaction import Connection, ScratchTransaction
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_HOST_COPIES
-from placement_sched.model.aggregates import ZONE_KEY, HostAggregate
 from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
 from placement_sched.model.document import Json
 from placement_sched.model.hardware.numa import ReportedTopology
@@ -382,15 +381,10 @@ def _change_aggregate(connection: Connection, change: CloudChange, now: datetime
         removed=host_aggregates.find_provider_ids(connection, removed),
         now=now,
     )
-    _check_zones(host_aggregates.read_snapshot(connection), change)
-
-
-def _check_zones(aggregates: Iterable[HostAggregate], change: CloudChange) -> None:
-    """Raise :class:`Invalid` for a host in two availability zones, as in nova."""
-    zones: dict[str, str] = {}
-    for aggregate in aggregates:
-        zone = aggregate.metadata.get(ZONE_KEY)
-        for host in sorted(aggregate.hosts) if zone is not None else ():
+    zones: dict[str, str] = {}  # as in nova, a host is in a single availability zone
+    for each in host_aggregates.read_snapshot(connection):
+        zone = each.availability_zone
+        for host in sorted(each.hosts) if zone is not None else ():
             if zones.setdefault(host, zone or "") != zone:
                 raise Invalid(
                     f"host {host} would be in two availability zones, {zones[host]} and {zone}",

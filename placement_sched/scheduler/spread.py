@@ -26,7 +26,7 @@ from placement_sched.model.preferences import (
     Spread,
     find_spread_request,
 )
-from placement_sched.model.request_spec import Destination, RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.caches import Aggregates
 from placement_sched.scheduler.host_manager import RequestView
 from placement_sched.store.compute import instances, server_groups
@@ -48,7 +48,16 @@ def with_spread(view: RequestView, spec: RequestSpec) -> RequestSpec:
         if request.is_hard:
             raise Invalid(_describe_missing(request.key, aggregates), json_path=request.path)
         return spec
-    eligible = _find_eligible(aggregates, request.key, spec.destination)
+    # A domain is eligible if it has a host in the allowed aggregates, even without capacity.
+    # Required aggregates that are no host aggregates are ignored.
+    by_uuid = {aggregate.uuid: aggregate for aggregate in aggregates.all}
+    hosts = frozenset(domains)
+    for joined in spec.destination.aggregates:
+        named = [by_uuid[uuid] for uuid in joined.split(",") if uuid in by_uuid]
+        hosts = hosts & _collect_hosts(named) if named else hosts
+    forbidden = spec.destination.forbidden
+    hosts -= _collect_hosts(by_uuid[uuid] for uuid in forbidden if uuid in by_uuid)
+    eligible = frozenset(domain for host in hosts for domain in domains[host])
     spread = Spread(request, domains, eligible)
     counted = _count_members(view.connection, spread, spec, group, view.unclaimed_hosts)
     return replace(spec, spread=counted)
@@ -128,21 +137,6 @@ def _count_members(
     return replace(
         spread.with_members({**number, **dict.fromkeys(unrecorded, 1)}), current_hosts=current_hosts
     )
-
-
-def _find_eligible(aggregates: Aggregates, key: str, destination: Destination) -> frozenset[str]:
-    """Return the domains that have a host in the allowed aggregates.
-
-    The host needs no free capacity. Required aggregates that are no host aggregates are ignored.
-    """
-    domains = aggregates.map_domains(key)
-    by_uuid = {aggregate.uuid: aggregate for aggregate in aggregates.all}
-    hosts = frozenset(domains)
-    for joined in destination.aggregates:
-        named = [by_uuid[uuid] for uuid in joined.split(",") if uuid in by_uuid]
-        hosts = hosts & _collect_hosts(named) if named else hosts
-    hosts -= _collect_hosts(by_uuid[uuid] for uuid in destination.forbidden if uuid in by_uuid)
-    return frozenset(domain for host in hosts for domain in domains[host])
 
 
 def _collect_hosts(aggregates: Iterable[HostAggregate]) -> frozenset[str]:
