@@ -67,10 +67,7 @@ class _Shape:
 
 @dataclass(slots=True)
 class _Batch:
-    """Trees that are read together, grouped by shape.
-
-    ``shape_numbers`` has each tree's shape, and ``first_trees`` each shape's first tree.
-    """
+    """Trees that are read together, with the shape of each tree."""
 
     trees: ProviderTrees
     shape_numbers: _Numbers

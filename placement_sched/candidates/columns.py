@@ -139,10 +139,7 @@ class RowValues:
 
 @dataclass(slots=True)
 class ClassColumns:
-    """The inventories of a resource class in columns.
-
-    Capacities are not truncated to integers.
-    """
+    """The inventories of a class in columns, with untruncated capacities."""
 
     inventories: RowValues = field(
         default_factory=lambda: RowValues(
@@ -208,10 +205,7 @@ class ClassColumns:
 
 
 class TraitBits:
-    """The traits of each row, as bits of 64-bit integers (words).
-
-    A trait is assigned the next free bit when it is first added to any row.
-    """
+    """The traits of each row, as bits of words, given when first used."""
 
     def __init__(self) -> None:
         self.words: NDArray[np.uint64] = np.zeros((0, 1), np.uint64)

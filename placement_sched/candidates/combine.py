@@ -241,10 +241,7 @@ _ADVICE = (
 
 
 class WorkBudget:
-    """The work that a candidate search may do, in steps and seconds.
-
-    A provider tried for a slot costs a step. Reading a tree and building a candidate cost more.
-    """
+    """The work that a candidate search may do, in steps and seconds."""
 
     def __init__(self, steps: int, seconds: int = 0) -> None:
         """Allow this many steps, and seconds from now. 0 means no limit."""
@@ -304,10 +301,7 @@ def can_always_combine(rules: Rules) -> bool:
 
 
 def can_serve(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
-    """Return whether the tree has any combination that serves the request.
-
-    Raises the errors of :func:`iterate_combinations`.
-    """
+    """Return whether any combination serves (:func:`iterate_combinations`)."""
     return next(iterate_combinations(tree, rules, budget), None) is not None
 
 

@@ -160,10 +160,7 @@ def _has_unknown_aggregates(group: RequestGroup, names: ResolvedNames) -> bool:
 def _yield_conditions(
     group: RequestGroup, names: ResolvedNames, *, in_trees: bool = False
 ) -> Iterator[Condition]:
-    """Yield the conditions for a provider that serves a group, except amounts.
-
-    With ``in_trees``, a provider also counts as a member of the aggregates of its root.
-    """
+    """Yield the conditions to serve a group, without amounts."""
     if group.in_tree is not None:
         member = tables.resource_providers.alias("member")
         root = sa.select(member.c.root_provider_id).where(member.c.uuid == group.in_tree)

@@ -48,10 +48,7 @@ class ProviderContents:
 
 
 class ProviderSource(ABC):
-    """Source of provider columns and look-ups for a candidate search.
-
-    ``reads_cheaply`` is true if no method executes an SQL statement.
-    """
+    """Source of columns for a search, without SQL if ``reads_cheaply``."""
 
     reads_cheaply: bool
 
@@ -256,10 +253,7 @@ class ProviderSource(ABC):
 
 
 class CachedProviders(ProviderSource):
-    """The source of providers that reads the provider cache of this process.
-
-    Each method locks the cache, and therefore reads a single state of it.
-    """
+    """The source of providers that locks and reads the provider cache."""
 
     reads_cheaply = True
 

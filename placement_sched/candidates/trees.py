@@ -44,10 +44,7 @@ class _UseColumns(NamedTuple):
 
 
 class _Uses(_UseColumns):
-    """Uses: pairs of a tree and an own or sharing provider of the tree.
-
-    ``serves`` has a column for each of the search's ``distinct_slots``.
-    """
+    """Pairs of tree and provider, which serves some ``distinct_slots``."""
 
     def select_uses(self, selection: Mask | _Numbers) -> "_Uses":
         return _Uses._make(column[selection] for column in self)

@@ -198,10 +198,7 @@ class AllocationRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """The result of a search, possibly empty.
-
-    ``limited`` is true if a limit ended the search, so that there may be more candidates.
-    """
+    """The result of a search, ``limited`` if there may be more candidates."""
 
     requests: tuple[AllocationRequest, ...] = ()
     providers: tuple[CandidateProvider, ...] = ()

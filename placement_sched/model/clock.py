@@ -52,10 +52,7 @@ def parse_time(text: str, now: datetime, name: str) -> str:
 
 
 def read_duration(text: str) -> float:
-    """Convert an age such as ``90s`` to seconds.
-
-    Raises :class:`ValueError` for any other text.
-    """
+    """Convert an age such as ``90s`` to seconds, or raise ValueError."""
     age = AGE.fullmatch(text)
     if age is None:
         raise ValueError(text)

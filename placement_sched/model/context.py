@@ -134,10 +134,7 @@ def read_host(uuid: str | None) -> str | None:
 
 
 def build_context(user_id: str | None, project_id: str | None) -> RequestContext:
-    """Return the context of the current request.
-
-    The ids of the spec are used only if the caller's own id is unknown.
-    """
+    """Return the current context, with an owner if the caller is unknown."""
     caller = dict(_CALLER.get(dict)())
     caller["roles"] = list(caller.get("roles") or ())
     owner = {"user_id": user_id, "project_id": project_id}

@@ -195,10 +195,7 @@ class DecisionQuery:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCount:
-    """The number of decisions with equal values, such as a flavor.
-
-    ``failed`` is the number of these decisions that found no host.
-    """
+    """The numbers of decisions with equal values, and without a host."""
 
     values: tuple[str | None, ...]
     count: int
@@ -218,10 +215,7 @@ _ALLOCATION_REQUEST_VERSION = "1.39"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A host for an instance, as in the result of ``select_destinations``.
-
-    ``allocation_request`` is None for a rebuild, which allocates nothing.
-    """
+    """A host for an instance, and its allocations except for a rebuild."""
 
     service_host: str
     nodename: str

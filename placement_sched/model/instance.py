@@ -20,10 +20,7 @@ from placement_sched.model.request_spec import RequestSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A recorded instance, with the flavor and image of its request.
-
-    ``metadata``, ``system_metadata`` and ``request`` are None if they were not read.
-    """
+    """A recorded instance, with None for metadata that were not read."""
 
     uuid: str
     host: str | None = None

@@ -14,7 +14,7 @@ from placement_sched.explain.values import FilterReport, Rejected, RequestFilter
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.rejection import OTHER, Rejection, SuggestedChange
-from placement_sched.model.request_spec import REBUILD_HINT, RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter, FilterResult, Passed
 from placement_sched.scheduler.host_state import HostState, get_candidates, set_candidates
 from placement_sched.scheduler.plugin import PluginCall, has_overrides
@@ -131,15 +131,6 @@ def find_named_nodes(connection: Connection, spec: RequestSpec) -> tuple[Compute
 def is_named(spec: RequestSpec, host: str, node: str) -> bool:
     """Return whether the request names this node of this host."""
     return _has_named_hosts(spec) and _build_name_matcher(spec)(host, node)
-
-
-def is_forced(spec: RequestSpec) -> bool:
-    """Return whether the named hosts skip the filters, as in nova.
-
-    With the hint ``_nova_check_type`` (a rebuild or a live migration to a host) the filters run.
-    """
-    names_hosts = bool(spec.force_hosts or spec.force_nodes)
-    return names_hosts and not spec.get_scheduler_hint(REBUILD_HINT)
 
 
 def filter_by_name(

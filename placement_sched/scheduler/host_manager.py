@@ -67,10 +67,7 @@ _MAX_MISSED_ROUNDS = 3
 
 @dataclass(frozen=True, slots=True)
 class UnclaimedInstance:
-    """Instance that counts as if it were already on its host.
-
-    ``spec`` is the request for this instance, with the providers of its PCI devices.
-    """
+    """Instance that counts as if it were already on its host."""
 
     spec: RequestSpec
     selection: Selection
@@ -267,8 +264,10 @@ def build_node_states(
     )
     states = []
     for node in nodes:
-        host = node.host
-        service = view.cells.adjust_heartbeat(services[host], node.cell_uuid)
+        host, service = node.host, services[node.host]
+        age, last_seen_up = view.cells.get_reading_age(node.cell_uuid), service["last_seen_up"]
+        if age and last_seen_up:  # as when nova's databases were last read
+            service = {**service, "last_seen_up": last_seen_up + age}
         state = make_host_state(
             node, service, list_aggregates(host), recorded.get_on_host(host), ratios(host)
         )
@@ -462,13 +461,6 @@ class CellStates:
             return timedelta()
         cell = self.by_uuid.get(canonicalize_uuid(cell_uuid))
         return timedelta() if cell is None or cell.read_at is None else self.reading_age
-
-    def adjust_heartbeat(
-        self, service: Mapping[str, Any], cell_uuid: str | None
-    ) -> Mapping[str, Any]:
-        """Return a service as it was when nova's databases were last read."""
-        last_seen_up, age = service["last_seen_up"], self.get_reading_age(cell_uuid)
-        return {**service, "last_seen_up": last_seen_up + age} if last_seen_up and age else service
 
     def describe_reading(self, hosts: Iterable[HostState]) -> str | None:
         """Return when nova's databases were last read, None while they are read.

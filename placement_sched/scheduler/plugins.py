@@ -507,10 +507,7 @@ _SECTION_OPTIONS["default_filters"] = _FILTERS
 
 
 def _iterate_section_plugins(settings: Settings) -> Iterator[type[SchedulerPlugin]]:
-    """Yield third-party plugins that the sections of policies name by path.
-
-    Errors are reported later, when the plugins of the policy are created.
-    """
+    """Yield third-party plugins of policies. Errors are reported later."""
     policy_names = [name.lower() for name in settings.scheduler.policies]
     names = policy_names or [name for name in settings.sections if not settings.has_group(name)]
     for line in (line for name in names for line in settings.sections.get(name, ())):

@@ -184,10 +184,7 @@ class Evaluator:
     def _provide_plugin_data(
         self, view: RequestView, request: SchedulingRequest
     ) -> SchedulingRequest:
-        """Provide data that plugins read in addition to their arguments.
-
-        A simulation drops filters of the failover result, which is for the unchanged cloud.
-        """
+        """Provide data that plugins read in addition to their arguments."""
         plugins = request.plugins.drop_failover_filters()
         if plugins is not request.plugins:
             if self.is_simulation:
@@ -206,19 +203,13 @@ class Evaluator:
         return replace(request, spec=replace(request.spec, cloud_flavors=flavors))
 
     def hold_query_slot(self) -> AbstractContextManager[None]:
-        """Hold a slot for a query of the whole cloud, if the evaluator has slots.
-
-        Such a query may take seconds. Raises :class:`Unavailable` if no slot is free.
-        """
+        """Hold a slot for a query of the whole cloud, or raise Unavailable."""
         return nullcontext()
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Simulation(Evaluator):
-    """Evaluator of a changed cloud, in a transaction that is rolled back.
-
-    A simulation has no claims, because they would be written outside of the transaction.
-    """
+    """Evaluator of a changed cloud, without claims, which is rolled back."""
 
     source: ScratchTransaction
     is_simulation: ClassVar[bool] = True

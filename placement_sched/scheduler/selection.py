@@ -28,7 +28,7 @@ from placement_sched.model.clock import measure
 from placement_sched.model.decision import DecisionSeed, Selection
 from placement_sched.model.grouping import group_rows
 from placement_sched.model.rejection import USED_UP, Rejection
-from placement_sched.model.request_spec import RequestSpec
+from placement_sched.model.request_spec import REBUILD_HINT, RequestSpec
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filtering import RequestFilterRun
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
@@ -335,10 +335,7 @@ class SelectionResult:
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """Another placement of a request for a single instance.
-
-    ``position`` is the position of the host in :attr:`FilterWeighResult.ordered`.
-    """
+    """Another placement of a request, on the host at a position."""
 
     position: int
     allocation_request: AllocationRequest
@@ -504,9 +501,11 @@ class HostSelector:
 
     def select_filters(self, spec: RequestSpec) -> Sequence[BaseHostFilter]:
         """Return the filters that run for a request, none for forced hosts."""
-        return (
-            () if filtering.is_forced(spec) else self.plugins.driver.filters(self.plugins.filters)
+        # As in nova, they run with the hint of a rebuild or of a live migration to a host.
+        is_forced = (spec.force_hosts or spec.force_nodes) and not spec.get_scheduler_hint(
+            REBUILD_HINT
         )
+        return () if is_forced else self.plugins.driver.filters(self.plugins.filters)
 
     def filter_hosts(self, hosts: Sequence[HostState], spec: RequestSpec) -> filtering.FilterRun:
         """Filter hosts for the first instance: by names, then by plugins."""
@@ -544,10 +543,7 @@ class HostSelector:
     def _filter_again(
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int
     ) -> filtering.FilterRun:
-        """Run the filters on the hosts that passed for the previous instance.
-
-        Unless the progress has ``reruns_filters``, they run only on hosts that have changed since.
-        """
+        """Filter hosts that passed before, or only the changed hosts."""
         filters = self.select_filters(spec)
         changed = hosts if progress.reruns_filters else progress.take_changed_hosts(hosts)
         unchanged = len(hosts) - len(changed)
@@ -604,10 +600,7 @@ def _report(pairs: Sequence[tuple[HostState, Rejection]], total: int, name: str)
 
 @dataclass(frozen=True, slots=True)
 class SchedulingRun:
-    """A run of a request, with the results of the stages that it has reached.
-
-    ``seed`` determines the random choices of the run.
-    """
+    """A run of a request, with the results of the stages that it has reached."""
 
     request: SchedulingRequest
     seed: DecisionSeed

@@ -235,10 +235,7 @@ class Policies:
         }
 
     def get(self, name: str) -> SchedulingPolicy:
-        """Return the policy with this name.
-
-        Raises :class:`ConfigurationError` if the policy does not exist or is invalid.
-        """
+        """Return a policy, or raise ConfigurationError if missing or invalid."""
         name = name.lower()
         if name == DEFAULT_POLICY:
             return self.default
@@ -317,10 +314,7 @@ def read_policy_ratios(policy: SchedulingPolicy) -> Ratios:
 
 
 def find_ratios(names: Iterable[str], policies: Policies) -> Ratios:
-    """Return the allocation ratios for a host with these policies.
-
-    ``names`` are the policies of its aggregates, by id. The first usable policy applies.
-    """
+    """Return a host's allocation ratios, by the first usable policy."""
     name = next((name for name in names if policies.is_usable(name)), None)
     return NO_RATIOS if name is None else read_policy_ratios(policies.get(name))
 

@@ -132,7 +132,7 @@ class BaseHostWeigher(SchedulerPlugin):
     def concerns(self, spec_obj: RequestSpec) -> bool:
         """Return whether hosts can differ in weight for this request.
 
-        If not, every host weighs 0. It must be overridden together with a weighing method.
+        If not, every host weighs 0. A class that overrides only a weighing method always runs.
         """
         return True
 
@@ -625,10 +625,7 @@ def wrap_weigher(plugin: BaseHostWeigher) -> "BaseHostWeigher | NovaWeigher":
 
 
 class NovaWeigher:
-    """Wrapper of a weigher that overrides a method of nova's base class.
-
-    Its weights may depend on other hosts, so all hosts are weighed for each instance.
-    """
+    """Wrapper of a nova weigher, which may compare all hosts each time."""
 
     by_host = False
 

@@ -33,10 +33,7 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
 
 
 def _find_hosts_of_unnamed(spec: RequestSpec) -> frozenset[str]:
-    """Return the group's hosts if the request's instances have no uuids.
-
-    Only explanations of ``num_instances`` have such requests. Otherwise no hosts are returned.
-    """
+    """Return the group's hosts for an explanation without instance uuids."""
     group = spec.instance_group if spec.instance_uuid is None else None
     return frozenset(group.hosts if group else ())
 
