@@ -22,14 +22,12 @@ from placement_sched.store.placement.provider_state import (
 
 #: Row numbers, ascending. Each provider has one row.
 RowNumbers = NDArray[np.int32]
-#: A boolean for each row.
 Mask = NDArray[np.bool_]
 #: A selection of rows: a range, or row numbers in ascending order.
 SomeRows = slice | RowNumbers
 #: Capacities are cut to this maximum, to fit 64-bit integers. It exceeds any possible request.
 _MAX_CAPACITY = 2.0**62
 _NO_ROWS: RowNumbers = np.empty(0, np.int32)
-#: The columns of inventories and their types.
 INVENTORY: Mapping[str, type[np.number]] = {
     "capacity": np.float64,
     "used": np.int64,

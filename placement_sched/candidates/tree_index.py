@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from placement_sched.candidates.columns import Mask, ProviderColumns, RowNumbers, expand_ranges
 
-#: Maximum number of sets of aggregates whose members are cached.
 _MAX_CACHED_SETS = 32
 
 _Ids = NDArray[np.int64]

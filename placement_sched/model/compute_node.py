@@ -129,7 +129,6 @@ RATIOS = {
 REPORTED_CLASSES = tuple(RATIOS)
 
 _ROW_FIELDS = frozenset({"version", "created_at", "updated_at"})
-#: The keys that a report may have.
 REPORT_KEYS = tuple(field.name for field in fields(ComputeNode) if field.name not in _ROW_FIELDS)
 #: Fields with a database column of their own. The other fields are stored together as JSON.
 _COLUMNS = _ROW_FIELDS | {"uuid", "host", "hypervisor_hostname", "cell_uuid", "last_seen_up"}

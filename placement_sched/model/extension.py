@@ -27,21 +27,16 @@ class Extension:
     Apart from the commands, a hook is the path of an object, ``package.module:name``. The module is
     imported when the core first calls the hook, so that a command imports few modules.
 
-    * ``commands``: modules of commands, with the summaries of the commands, as
-      :data:`placement_sched.cli.main.GROUPS`.
-    * ``subcommands``: modules of further commands by the core's group of commands, such as
-      ``host``. ``register(group)`` adds them.
+    * ``commands``: modules of commands, with summaries, as :data:`placement_sched.cli.main.GROUPS`.
+    * ``subcommands``: modules by group of the core, such as ``host``, with ``register(group)``.
     * ``options``: a mapping of group to options of oslo.config.
-    * ``server_options``: pairs of group and name of its mutable options that are equal for all
-      requests.
-    * ``config_check``: ``check(settings)`` returns warnings about plugins and options, for
-      ``config validate`` and for the log of a server's start.
+    * ``server_options``: groups and names of mutable options that are equal for all requests.
+    * ``config_check``: ``check(settings)`` returns warnings for ``config validate`` and the log.
     * ``blueprints``: :class:`placement_sched.api.routing.Blueprint` objects of the Scheduler API.
     * ``policy_rules``: the API policy rules of these blueprints.
     * ``install``: ``install(application, services)`` adds to the complete Flask application, whose
       ``wsgi_app`` it may wrap.
-    * ``start_line``: ``describe(settings, host, url)`` returns a line that ``serve`` prints when it
-      starts on a host, or "".
+    * ``start_line``: ``describe(settings, host, url)`` returns a line for ``serve``'s start, or "".
     * ``periodic_tasks``: ``build(scheduler)`` returns tasks of a server
       (:class:`placement_sched.operations.periodic.PeriodicTask`).
     * ``old_rows``: ``purge(connection, before)`` deletes rows that are older than a time. It is

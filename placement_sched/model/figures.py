@@ -14,7 +14,6 @@ from placement_sched.model.document import Json
 #: Stands for all zones or resource classes except the largest, whose amounts are added up.
 OTHER = "other"
 
-#: Amounts by resource class and zone.
 ZonedAmounts = Mapping[tuple[str, str], int]
 
 

@@ -14,9 +14,7 @@ _REUSED_KEYS = (
     *("availability_zone", "scheduler_hints", "is_bfv", "requested_resources"),
     *("request_level_params", "requested_networks", "network_metadata"),
 )
-#: Keys that were derived from the original flavor.
 _FLAVOR_KEYS = ("numa_topology", "pci_requests")
-#: The keys of a request document that are recorded.
 RECORDED_KEYS = (*_REUSED_KEYS, *_FLAVOR_KEYS)
 #: The facts that a plan needs of each instance, and their names in messages. A fact is unknown if
 #: the recorded request lacks the key.

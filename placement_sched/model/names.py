@@ -13,13 +13,11 @@ from unicodedata import category
 
 from placement_sched.limits import MAX_LISTED_NAMES
 
-#: A host name in a request.
 HOST = r"^[a-zA-Z0-9._-]*$(?!\n)"
 #: An availability zone, without a colon because of the form ``zone:host:node``.
 ZONE = "^[^:]*$"
 #: A key of aggregate metadata or of a flavor's extra specs.
 KEY = r"^(?! )[a-zA-Z0-9:_. -]{1,255}(?<! )$(?!\n)"
-#: The id of a flavor.
 FLAVOR_ID = r"^(?! )[a-zA-Z0-9. _-]+(?<! )$(?!\n)"
 #: A consumer uuid in the Placement API. It need not be a valid UUID.
 LIKE_UUID = "^[0-9a-fA-F-]{36}$"

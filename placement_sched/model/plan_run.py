@@ -16,7 +16,6 @@ KINDS = (PLAN, REBALANCE, DRAIN)
 LIVE, COLD = "live", "cold"
 METHODS = (LIVE, COLD)
 
-#: States of a move.
 PLANNED, STARTED, DONE, FAILED, SKIPPED = "planned", "started", "done", "failed", "skipped"
 MOVE_STATES = (PLANNED, STARTED, DONE, FAILED, SKIPPED)
 #: The states that a move never leaves.

@@ -22,13 +22,11 @@ from placement_sched.model.image import Image
 from placement_sched.model.names import find_nearest, format_suggestion, suggest_name
 from placement_sched.model.rejection import Rejection
 
-#: Prefix of the extra specs.
 NAMESPACE = "scheduler:"
 #: Names of the extra specs and hints about failure domains, without the prefix.
 SPREAD_BY, MAX_SKEW, SPREAD_MODE = "spread_by", "max_skew", "spread_mode"
 HARD, SOFT = "hard", "soft"
 _PREFER, _AVOID = f"{NAMESPACE}prefer_traits", f"{NAMESPACE}avoid_traits"
-#: All extra specs of the namespace.
 EXTRA_SPECS = (_PREFER, _AVOID, *(NAMESPACE + name for name in (SPREAD_BY, MAX_SKEW, SPREAD_MODE)))
 _TRAIT = re.compile(r"[A-Z][A-Z0-9_]*")
 _WHOLE = re.compile(r"[1-9][0-9]{0,8}")

@@ -29,7 +29,6 @@ class Provider(NamedTuple):
     updated_at: datetime | None = None
 
 
-#: The prefix of custom resource classes and traits.
 CUSTOM_PREFIX = "CUSTOM_"
 
 
@@ -99,7 +98,6 @@ def matches_units(inventory: Inventory, amount: int) -> bool:
 
 #: The API's name for the missing type of a consumer (microversion 1.38).
 UNKNOWN_TYPE = "unknown"
-#: nova's consumer type for instances.
 INSTANCE_TYPE = "INSTANCE"
 
 

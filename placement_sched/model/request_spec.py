@@ -529,7 +529,6 @@ _NOVA_FILTER_PROPERTIES: Mapping[str, _Reader] = {
     "group_policies": _read_group(lambda group: set(group.policies)),
     "requested_destination": attrgetter("requested_destination"),
 }
-#: All keys of ``filter_properties`` for filters.
 _FILTER_PROPERTIES: Mapping[str, _Reader] = {
     **_NOVA_FILTER_PROPERTIES,
     "context": attrgetter("_context"),

@@ -274,7 +274,6 @@ class ProcessCaches:
         self.failover = change_counters.VersionedCache(
             figures.FAILOVER_SUBJECT, lambda connection, _: figures.read_failover_result(connection)
         )
-        #: Logs a warning once per process.
         self.log_once = lru_cache(maxsize=MAX_LOGGED)(partial(LOG.warning, "%s"))
         self.simulated: dict[str, list[RequestSpec]] = defaultdict(list)
 

@@ -340,7 +340,6 @@ def _build_hardware_validators() -> list[ExtraSpecValidator]:
 
 
 _TRAITS = build_pattern_type(r"[A-Z][A-Z0-9_]*(\s*,\s*[A-Z][A-Z0-9_]*)*")
-#: Extra specs of this service.
 _PREFERENCES = {
     "scheduler:prefer_traits": ("Traits of preferred hosts, separated by commas.", _TRAITS),
     "scheduler:avoid_traits": ("Traits of avoided hosts, separated by commas.", _TRAITS),

@@ -27,7 +27,6 @@ from placement_sched.scheduler.request_filters import (
 from placement_sched.scheduler.request_groups import build_aggregate_terms
 from placement_sched.store.compute import compute_nodes
 
-#: Returns the rejection of a host, or None.
 _RejectionFinder = Callable[[HostState], Rejection | None]
 #: Fields that a request filter may not change.
 _READ_ONLY = ("flavor", "image", "num_instances", "instance_uuids", "force_hosts", "force_nodes")

@@ -53,10 +53,8 @@ from placement_sched.store.compute import cells, compute_nodes, host_aggregates,
 from placement_sched.store.compute import hosts as host_store
 from placement_sched.store.placement import aggregates as placement_aggregates
 
-#: Reads instances by host or by uuid.
 Read = Callable[[Collection[str]], Iterable[HostInstance]]
 
-#: The scheduler hints that name instances.
 HINTS = ("same_host", "different_host")
 
 _ReadRecords = Callable[[Connection, Collection[str]], Sequence[Instance]]

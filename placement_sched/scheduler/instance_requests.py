@@ -17,7 +17,6 @@ from placement_sched.store.placement import allocations, traits
 _PORTS = "requested_resources"
 #: The resource classes of neutron's ports (neutron's guide, "QoS"), for example bandwidth.
 _PORT_CLASSES = "NET_"
-#: Traits of port providers: their physical network, and their vnic types.
 _PHYSNET, _VNIC_TYPE = "CUSTOM_PHYSNET_", "CUSTOM_VNIC_TYPE_"
 
 

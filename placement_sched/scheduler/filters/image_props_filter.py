@@ -20,7 +20,6 @@ from placement_sched.scheduler.filters import (
 from placement_sched.scheduler.filters.utils import ADDRESS_BITS, find_value
 from placement_sched.scheduler.plugin import build_group_options
 
-#: The image properties that are compared.
 _COMPARED = ("hw_architecture", "img_hv_type", "hw_vm_mode")
 
 

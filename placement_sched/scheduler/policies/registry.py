@@ -31,7 +31,6 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector
 OptionName = tuple[str, str]
 #: The lines of a policy's section by the options that they set.
 Overrides = Mapping[OptionName, tuple[Assignment, ...]]
-#: Ratios by name, like ``cpu_allocation_ratio``.
 Ratios = Mapping[str, float]
 NO_RATIOS: Ratios = MappingProxyType({})
 
@@ -283,7 +282,6 @@ class Policies:
             _check_ratios(settings)
             get_plugins(settings, self.clock)
         except ConfigurationError as error:
-            # The line of the invalid value, or None.
             lines = {f"[{group}] {option}": lines for (group, option), lines in overrides.items()}
             place = lines[error.option][-1].place if error.option in lines else None
             raise ConfigurationError(f"[{name}]: {error.detail}", place=place) from None

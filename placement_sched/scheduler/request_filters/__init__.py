@@ -91,7 +91,6 @@ class BaseRequestFilter(SchedulerPlugin):
 
     #: Name in explanations and in ``[scheduler] request_filters``.
     name: ClassVar[str] = ""
-    #: Other accepted names.
     aliases: ClassVar[tuple[str, ...]] = ()
 
     #: The option of ``[scheduler]`` that enables the filter. Empty: it is always enabled.

@@ -16,7 +16,6 @@ from placement_sched.scheduler.request_filters import (
     RequestFilterResult,
 )
 
-#: Maximum number of existing zones in a reason.
 _MAX_NAMES = 10
 
 

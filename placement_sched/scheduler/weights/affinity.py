@@ -12,7 +12,6 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
     """Base class of weighers by the number of group members on a host."""
 
     by_host = True
-    #: Weight of each member on a host.
     worth: ClassVar[int]
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
