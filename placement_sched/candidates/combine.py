@@ -398,12 +398,13 @@ class _Chooser:
                 yield tuple([chosen[index] for index in slots])
 
     def _fits(self, depth: int, provider: int) -> bool:
-        roots, chosen = self._tree.roots, self._chosen.values()
+        roots = self._tree.roots
+        if roots and any(
+            key != provider and roots[key] == roots[provider] for key in self._chosen.values()
+        ):
+            return False
         return (
             not (self._is_isolated[depth] and provider in self._isolated_providers)
-            and (
-                not roots or all(key == provider or roots[key] != roots[provider] for key in chosen)
-            )
             and (not self._tree.free or self._has_capacity(self._order[depth], provider))
             and (self._coverage is None or self._coverage.allows(depth, provider))
             and (self._subtrees is None or self._subtrees.allows(depth, provider))

@@ -578,8 +578,10 @@ class IncrementalWeighing:
 def _depends_on_all_hosts(plugin: BaseHostWeigher, column: WeightColumn, spec: RequestSpec) -> bool:
     if not wrap_weigher(plugin).by_host:
         return True
+    if column.ends is not None:
+        return False
     with PluginCall(plugin):  # the first instance may turn an empty group into a group with members
-        return column.ends is None and plugin.concerns(spec)
+        return plugin.concerns(spec)
 
 
 def _weigh_again(
