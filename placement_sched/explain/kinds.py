@@ -4,7 +4,7 @@
 :mod:`placement_sched.explain.phrases` builds the sentences of explanations from them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Kind:
     host is rejected:". ``short`` is for a narrow column of the console. ``clause`` ends "the host
     would fit, but", and ``clauses`` does so for several hosts. ``drop`` ends "would fit without".
     Kinds of constraints also have ``detail``, the requested value, and ``advice``, which suggests a
-    request without the constraint.
+    request without the constraint. ``intro`` precedes the reasons of the ``parts`` of a rejection.
     """
 
     reason: _Text
@@ -35,6 +35,7 @@ class Kind:
     drop: _Text = ""
     detail: _Text = ""
     advice: _Text = ""
+    intro: _Text = ""
 
 
 def apply_text(text: _Text, values: Json) -> str:
@@ -136,7 +137,7 @@ def _fill(*texts: str) -> _Text:
         fields: Json = {"requested": None, "others": more, "s": "s" * (values.get("members") != 1)}
         for key, part in values.items():
             joint = " or " if key == "requested" else ", "
-            fields[key] = joint.join(part) if isinstance(part, list) else part
+            fields[key] = joint.join(map(str, part)) if isinstance(part, list) else part
         for text in texts[:-1]:
             with suppress(KeyError):
                 return text.format_map(fields)
@@ -173,6 +174,137 @@ def _describe_query(values: Json) -> str:
     return f"{values['requested']} does not hold: {attributes}".rstrip(": ")
 
 
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _format_nodes(ids: Sequence[int]) -> str:
+    return f"NUMA node{'s' * (len(ids) != 1)} {', '.join(map(str, ids))}"
+
+
+def _describe_page_shortage(values: Json) -> str:
+    """Describe missing memory in pages, for a requested page size or for any."""
+    size, words = values.get("page_size"), f"{values['requested']} MB requested"
+    if size is not None:
+        size_text = f"{size} pages" if isinstance(size, str) else f"pages of {size} KiB"
+        if not values["pages"]:
+            return f"{size_text} requested, the node has none"
+        words = f"{values['requested']} MB in {size_text} requested"
+    pages = ", ".join(
+        f"{each['memory_mb']} MB in {each.get('free', each['total'])} of {each['total']} pages of "
+        f"{each['size_kb']} KiB"
+        for each in values["pages"]
+    )
+    return f"{words}, {pages} {'free' if 'free' in values['pages'][0] else 'in all'}"
+
+
+def _join_places(places: Sequence[Json], key: str) -> str:
+    return ", ".join(f"{each[key]} at {_format_nodes(each['host_nodes'])}" for each in places)
+
+
+def _describe_far_networks(values: Json) -> str:
+    places = [_join_places(values["networks"], "name")] if values["networks"] else []
+    if "tunnels" in values:
+        places.append(f"tunnels at {_format_nodes(values['tunnels'])}")
+    return f"the NUMA nodes with enough capacity lack requested networks: {', '.join(places)}"
+
+
+_OVERCOMMIT = "free of {total} x {allocation_ratio:.12g}"
+#: The reasons of ``numa_topology``, by cause. The first group is about the whole host.
+NUMA_CAUSES: Mapping[str, _Text] = {
+    "threads": "thread policy require requested, no core of the host has several threads",
+    "nodes": lambda values: (
+        f"{_count(values['requested'], 'NUMA node')} requested, the host "
+        + (f"has {values['actual']}" if values["actual"] else "reports no NUMA topology")
+    ),
+    "arrangement": lambda values: (
+        "the NUMA nodes of the instance do not fit all at once: "
+        + "; ".join(
+            f"node {each['instance_node']} only on {_format_nodes(each['host_nodes'])}"
+            for each in values["options"]
+        )
+    ),
+    "devices": lambda values: (
+        f"{_count(values['requested'], 'PCI request')} cannot be served near NUMA nodes with "
+        "enough capacity. Free devices: "
+        + (_join_places(values["devices"], "count") or "none at any node")
+    ),
+    "networks": _describe_far_networks,
+    "candidates": "no allocation candidate remains",
+    # About NUMA nodes of the host.
+    "memory": _fill(
+        f"{{requested}} MB requested, {{free:.12g}} MB {_OVERCOMMIT}",
+        "{requested} MB requested, {free} of {total} MB free",
+        "{requested} MB requested, {total} of {total} MB in all",
+    ),
+    "pages": _describe_page_shortage,
+    "shared_cpus": _fill(
+        f"{{requested}} shared CPUs requested, {{free:.12g}} {_OVERCOMMIT}",
+        "{requested} shared CPUs requested, {total} in all",
+    ),
+    "no_dedicated_cpus": "CPU policies require pinned CPUs, none requested",
+    "dedicated_cpus": _fill(
+        "{requested} dedicated CPUs and {emulator_cpus} for the emulator requested, {free} of "
+        "{total} dedicated CPUs free",
+        "{requested} dedicated CPUs requested, {free} of {total} dedicated CPUs free",
+    ),
+    "sibling_threads": "{requested} dedicated CPUs on sibling threads requested, {free} free",
+    "reported_cores": "{requested} dedicated CPUs on reported cores requested, {free} free",
+    "separate_cores": "{requested} dedicated CPUs on separate cores requested, {free} cores free",
+    "isolated_threads": "thread policy isolate requested, cores have several threads",
+    "emulator_cpus": "{requested} dedicated CPUs for the emulator requested, {free} free",
+}
+
+
+def _describe_numa_shortage(values: Json) -> str:
+    words = apply_text(NUMA_CAUSES[values["cause"]], values)
+    if "host_nodes" in values:
+        return f"{_format_nodes(values['host_nodes'])}: {words}"
+    if not values.get("incomplete"):
+        return words
+    return (
+        f"{words}. Not all sets of NUMA nodes were tried, since the search for a request is bounded"
+    )
+
+
+def _describe_specs(values: Json) -> str:
+    specs = " or ".join(
+        ", ".join(f"{key} {value}" for key, value in spec.items()) for spec in values["specs"]
+    )
+    return f"{values['devices']} {f'with {specs}' if any(values['specs']) else 'as specified'}"
+
+
+def _describe_providers(values: Json) -> str:
+    providers = ", ".join(f"{each['devices']} of {each['uuid']}" for each in values["providers"])
+    return f"{values['devices']} of the allocation candidate's providers ({providers})"
+
+
+#: The numbers of PCI devices that remain after each condition.
+_CONDITIONS: Mapping[str, _Text] = {
+    "free": "{devices} free",
+    "specs": _describe_specs,
+    "numa_policy": _fill("{devices} near enough to NUMA nodes {host_nodes} (policy {policy})"),
+    "type": "{devices} without unrequested physical functions and vdpa devices",
+    "management": "{devices} without unrequested remote managed devices",
+    "providers": _describe_providers,
+    "live_migration": "{devices} live migratable",
+    "one_pool": "but devices of one resource provider are in several pools",
+}
+
+
+def _describe_devices(values: Json) -> str:
+    requester = f"PCI alias {values['alias']}" if "alias" in values else f"port {values['port']}"
+    conditions = values["conditions"]
+    numbers = ", ".join(apply_text(_CONDITIONS[each["condition"]], each) for each in conditions)
+    return f"{_count(values['requested'], 'device')} for {requester} requested: {numbers}"
+
+
+#: The reasons of ``pci_device``, by cause.
+PCI_CAUSES: Mapping[str, _Text] = {
+    "no_report": "{requested} PCI devices requested, the host reports none",
+    "no_candidate": "no allocation candidate of the host remains",
+    "devices": _describe_devices,
+}
 _AMOUNT = "{resource_class}:{requested}"
 _OTHER_HOST = _fill("the request names cell {cell}", "the request names other hosts")
 _FOUND = "{key}: {requested!r} requested, {actual} found"
@@ -333,13 +465,21 @@ KINDS: Mapping[str, Kind] = {
         "lacks a metric that is weighed", "metrics not reported: {metrics}{others}"
     ),
     "never_reported": _build_down_kind("no heartbeat ever", "has never reported"),
-    "numa_topology": Kind("", "NUMA topology does not fit"),
+    "numa_topology": Kind(
+        _describe_numa_shortage,
+        "NUMA topology does not fit",
+        intro="NUMA node {instance_node} of the instance fits on no NUMA node of the host: ",
+    ),
     "other_flavors": _build_kind(
         "has instances of other flavors",
         "flavor {requested} requested, the host has instances of {actual}",
     ),
     "other_host": Kind(_OTHER_HOST, clause=_OTHER_HOST),
-    "pci_device": Kind("", "no such PCI device is free"),
+    "pci_device": Kind(
+        lambda values: apply_text(PCI_CAUSES[values["cause"]], values),
+        "no such PCI device is free",
+        intro="none of {candidates} allocation candidates fits, the first: ",
+    ),
     "project": _build_kind(
         "aggregate is for other projects",
         "requested by project {requested}, the host is for {projects}{others}",

@@ -8,6 +8,8 @@ from typing import Any, Self
 Names = Mapping[str, str]
 #: Number of characters of a uuid.
 _UUID_LENGTH = 36
+#: Keys of numbers that are names: ids of NUMA nodes, and sizes of pages.
+_NUMBERS_OF_NAMES = {"host_nodes", "instance_node", "page_size", "size_kb", "tunnels"}
 
 
 def with_names(value: Any, names: Names | None) -> Any:
@@ -63,7 +65,10 @@ def _is_number(value: Any) -> bool:
 def replace_numbers(value: Any) -> Any:
     """Leave the numbers out of values of any depth, to compare their texts."""
     if isinstance(value, Mapping):
-        return {key: replace_numbers(part) for key, part in value.items()}
+        return {
+            key: part if key in _NUMBERS_OF_NAMES else replace_numbers(part)
+            for key, part in value.items()
+        }
     if isinstance(value, list | tuple):
         return [replace_numbers(part) for part in value]
     return AnyNumber(value) if _is_number(value) else value
@@ -74,7 +79,10 @@ def merge_values(values: Sequence[Any]) -> Any:
     first = values[0]
     if isinstance(first, Mapping):
         parts = {key: [each.get(key, part) for each in values] for key, part in first.items()}
-        return {key: merge_values(part) for key, part in parts.items()}
+        return {
+            key: part[0] if key in _NUMBERS_OF_NAMES else merge_values(part)
+            for key, part in parts.items()
+        }
     if isinstance(first, list | tuple):
         return [merge_values(parts) for parts in zip(*values, strict=False)]
     return Range(values) if all(map(_is_number, values)) else first

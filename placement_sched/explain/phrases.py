@@ -90,16 +90,13 @@ def format_title(values: Json) -> str:
 
 
 def format_reason(values: Json) -> str:
-    """Return the reason of a rejection.
-
-    The text ``reason`` in ``values`` is returned for kinds without a sentence.
-    """
+    """Return the reason of a rejection, or its text if the kind is unknown."""
     kind = KINDS.get(values.get("kind", ""))
-    if kind is None or not kind.reason:
+    if kind is None:
         return str(values.get("reason", ""))
     if parts := values.get("parts"):
         more = f"; and {values['more']} more" if values.get("more") else ""
-        return "; ".join(format_reason(part) for part in parts) + more
+        return apply_text(kind.intro, values) + "; ".join(map(format_reason, parts)) + more
     return _add_provider(values, apply_text(kind.reason, values))
 
 
@@ -135,7 +132,7 @@ def _select_values(entry: Json) -> Json:
     """
     values = {key: value for key, value in entry.items() if key not in {"host", "node"}}
     with suppress(KeyError, LookupError, TypeError, ValueError):
-        if format_reason(values) == entry["reason"] and KINDS[entry["kind"]].reason:
+        if entry["kind"] in KINDS and format_reason(values) == entry["reason"]:
             return {key: value for key, value in values.items() if key != "reason"}
     return {"reason": entry["reason"]}
 
@@ -148,7 +145,7 @@ def format_clause(stage: str, values: Json, *, several: bool) -> str:
         return apply_text(text, values) if text else f"{stage} rejects them"
     if kind and kind.clause:
         return apply_text(kind.clause, values)
-    return f"{stage} rejects it: {format_reason(values)}"
+    return f"{stage} rejects it: {values.get('reason') or format_reason(values)}"
 
 
 def describe_would_fit(

@@ -14,13 +14,18 @@ from typing import Any, cast
 
 from oslo_log import log
 
-from placement_sched.errors import Conflict
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Metric, Service
 from placement_sched.model.hardware.numa import FittedNUMACell, InstanceNUMACell
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
-from placement_sched.model.hardware.pci_devices import PciPools, build_devices, with_providers
+from placement_sched.model.hardware.pci_devices import (
+    PciPools,
+    TooFewDevices,
+    build_devices,
+    with_providers,
+)
 from placement_sched.model.instance import HostInstance
 from placement_sched.model.rejection import Rejection
 from placement_sched.model.request_spec import RequestSpec
@@ -278,8 +283,9 @@ def take_devices(
     try:
         requests, mappings = spec.pci_requests.requests, candidate and candidate.mappings
         state.pci_stats.apply_requests(requests, mappings, numa_cells)
-    except Conflict as error:
-        LOG.warning("Host %s has too few PCI devices: %s", state.host, error.detail)
+    except TooFewDevices as error:
+        reason = describe_rejection(error.rejection)
+        LOG.warning("Host %s has too few PCI devices: %s", state.host, reason)
 
 
 def with_device_providers(

@@ -15,6 +15,180 @@ FAILOVER_CAPACITY = {
 }
 SKEW = {"key": "rack", "domain": "r1", "emptiest": "r3", "requested": 1, "actual": 2}
 
+#: Values and sentences of rejections for NUMA nodes.
+NUMA_SENTENCES = [
+    (
+        {"cause": "threads"},
+        "thread policy require requested, no core of the host has several threads",
+    ),
+    (
+        {"cause": "nodes", "requested": 1, "actual": 0},
+        "1 NUMA node requested, the host reports no NUMA topology",
+    ),
+    ({"cause": "nodes", "requested": 3, "actual": 2}, "3 NUMA nodes requested, the host has 2"),
+    (
+        {
+            "cause": "arrangement",
+            "options": [
+                {"instance_node": 0, "host_nodes": [0, 1]},
+                {"instance_node": 1, "host_nodes": [1]},
+            ],
+        },
+        (
+            "the NUMA nodes of the instance do not fit all at once: node 0 only on NUMA nodes 0, "
+            "1; node 1 only on NUMA node 1"
+        ),
+    ),
+    (
+        {"cause": "candidates", "incomplete": True},
+        (
+            "no allocation candidate remains. Not all sets of NUMA nodes were tried, since the "
+            "search for a request is bounded"
+        ),
+    ),
+    (
+        {"cause": "devices", "requested": 2, "devices": [{"host_nodes": [3], "count": 1}]},
+        (
+            "2 PCI requests cannot be served near NUMA nodes with enough capacity. Free devices: 1 "
+            "at NUMA node 3"
+        ),
+    ),
+    (
+        {
+            "cause": "networks",
+            "networks": [{"name": "physnet0", "host_nodes": [0, 2]}],
+            "tunnels": [1],
+        },
+        (
+            "the NUMA nodes with enough capacity lack requested networks: physnet0 at NUMA nodes "
+            "0, 2, tunnels at NUMA node 1"
+        ),
+    ),
+    (
+        {"cause": "networks", "networks": [], "tunnels": [0]},
+        "the NUMA nodes with enough capacity lack requested networks: tunnels at NUMA node 0",
+    ),
+    (
+        {
+            "cause": "node",
+            "instance_node": 1,
+            "parts": [
+                {
+                    "kind": "numa_topology",
+                    "cause": "memory",
+                    "host_nodes": [0, 1],
+                    "requested": 1024,
+                    "total": 512,
+                },
+                {"kind": "numa_topology", "cause": "no_dedicated_cpus", "host_nodes": [2]},
+            ],
+        },
+        (
+            "NUMA node 1 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: 1024 "
+            "MB requested, 512 of 512 MB in all; NUMA node 2: CPU policies require pinned CPUs, "
+            "none requested"
+        ),
+    ),
+    (
+        {"cause": "memory", "requested": 9, "free": 4.5, "total": 6, "allocation_ratio": 1.5},
+        "9 MB requested, 4.5 MB free of 6 x 1.5",
+    ),
+    ({"cause": "memory", "requested": 9, "free": 4, "total": 6}, "9 MB requested, 4 of 6 MB free"),
+    (
+        {
+            "cause": "pages",
+            "requested": 9,
+            "page_size": "large",
+            "pages": [{"size_kb": 2048, "total": 3, "free": 1, "memory_mb": 2}],
+        },
+        "9 MB in large pages requested, 2 MB in 1 of 3 pages of 2048 KiB free",
+    ),
+    (
+        {"cause": "pages", "requested": 9, "page_size": 2048, "pages": []},
+        "pages of 2048 KiB requested, the node has none",
+    ),
+    (
+        {"cause": "pages", "requested": 9, "pages": [{"size_kb": 4, "total": 512, "memory_mb": 2}]},
+        "9 MB requested, 2 MB in 512 of 512 pages of 4 KiB in all",
+    ),
+    ({"cause": "shared_cpus", "requested": 3, "total": 2}, "3 shared CPUs requested, 2 in all"),
+    (
+        {"cause": "shared_cpus", "requested": 3, "free": 1.5, "total": 2, "allocation_ratio": 2.0},
+        "3 shared CPUs requested, 1.5 free of 2 x 2",
+    ),
+    (
+        {"cause": "dedicated_cpus", "requested": 3, "free": 1, "total": 2},
+        "3 dedicated CPUs requested, 1 of 2 dedicated CPUs free",
+    ),
+    (
+        {"cause": "dedicated_cpus", "requested": 3, "free": 1, "total": 2, "emulator_cpus": 1},
+        "3 dedicated CPUs and 1 for the emulator requested, 1 of 2 dedicated CPUs free",
+    ),
+    (
+        {"cause": "sibling_threads", "requested": 3, "free": 2},
+        "3 dedicated CPUs on sibling threads requested, 2 free",
+    ),
+    (
+        {"cause": "reported_cores", "requested": 3, "free": 2},
+        "3 dedicated CPUs on reported cores requested, 2 free",
+    ),
+    (
+        {"cause": "separate_cores", "requested": 3, "free": 2},
+        "3 dedicated CPUs on separate cores requested, 2 cores free",
+    ),
+    ({"cause": "isolated_threads"}, "thread policy isolate requested, cores have several threads"),
+    (
+        {"cause": "emulator_cpus", "requested": 1, "free": 0},
+        "1 dedicated CPUs for the emulator requested, 0 free",
+    ),
+]
+_CONDITIONS = [
+    {"condition": "free", "devices": 9},
+    {"condition": "specs", "devices": 8, "specs": [{"a": "b", "c": "1"}, {"d": "e"}]},
+    {"condition": "numa_policy", "devices": 7, "host_nodes": [0, 1], "policy": "legacy"},
+    {"condition": "type", "devices": 6},
+    {"condition": "management", "devices": 5},
+    {"condition": "providers", "devices": 4, "providers": [{"uuid": "u1", "devices": 2}]},
+    {"condition": "live_migration", "devices": 3},
+    {"condition": "one_pool"},
+]
+_DEVICES = {"cause": "devices", "requested": 1, "actual": 0, "port": "p1"}
+#: Values and sentences of rejections for PCI devices.
+PCI_SENTENCES = [
+    (
+        {"cause": "no_report", "requested": 2, "actual": 0},
+        "2 PCI devices requested, the host reports none",
+    ),
+    ({"cause": "no_candidate"}, "no allocation candidate of the host remains"),
+    (
+        {
+            "cause": "devices",
+            "requested": 3,
+            "actual": 0,
+            "alias": "nic",
+            "conditions": _CONDITIONS,
+        },
+        (
+            "3 devices for PCI alias nic requested: 9 free, 8 with a b, c 1 or d e, 7 near enough "
+            "to NUMA nodes 0, 1 (policy legacy), 6 without unrequested physical functions and vdpa "
+            "devices, 5 without unrequested remote managed devices, 4 of the allocation "
+            "candidate's providers (2 of u1), 3 live migratable, but devices of one resource "
+            "provider are in several pools"
+        ),
+    ),
+    (
+        {**_DEVICES, "conditions": [{"condition": "specs", "devices": 0, "specs": [{}, {}]}]},
+        "1 device for port p1 requested: 0 as specified",
+    ),
+    (
+        {
+            "cause": "candidates",
+            "candidates": 4,
+            "parts": [{"kind": "pci_device", **_DEVICES, "conditions": _CONDITIONS[:1]}],
+        },
+        "none of 4 allocation candidates fits, the first: 1 device for port p1 requested: 9 free",
+    ),
+]
 #: Kind, values and sentence.
 SENTENCES = [
     (
@@ -215,9 +389,9 @@ SENTENCES = [
             "requested_networks"
         ),
     ),
+    *(("numa_topology", *row) for row in NUMA_SENTENCES),
+    *(("pci_device", *row) for row in PCI_SENTENCES),
 ]
-#: The kinds whose sentence is in the rejection.
-KINDS_WITH_TEXT = ("numa_topology", "pci_device")
 #: Kind, values, clause about a host, and clause about several hosts.
 CLAUSES = [
     (

@@ -7,10 +7,14 @@ from typing import Any
 import pytest
 
 from placement_sched.api.scheduler.responses import REJECTION_KIND
-from placement_sched.explain.kinds import KINDS
+from placement_sched.explain.kinds import KINDS, NUMA_CAUSES, PCI_CAUSES
 from placement_sched.model.rejection import OTHER
 from tests.explain.sentences import CLAUSES, SENTENCES
-from tests.support.rejection_kinds import find_undocumented_values, read_documented_values
+from tests.support.rejection_kinds import (
+    find_undocumented_values,
+    read_documented_causes,
+    read_documented_values,
+)
 
 #: Examples of values that are no numbers, by key.
 EXAMPLES: dict[str, Any] = {
@@ -51,8 +55,14 @@ def test_page_lists_exactly_the_kinds_of_rejections():
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_of_each_sentence_are_documented(kind):
     documented = read_documented_values()[kind]
-    texts = (KINDS[kind].reason, KINDS[kind].short, KINDS[kind].clause, KINDS[kind].clauses)
+    names = ("short", "clause", "clauses", *([] if "cause" in documented else ["reason"]))
+    texts = [getattr(KINDS[kind], name) for name in names]
     assert set().union(*(find_missing_values(text, documented) for text in texts)) <= documented
+
+
+@pytest.mark.parametrize("causes", [NUMA_CAUSES, PCI_CAUSES], ids=["numa_topology", "pci_device"])
+def test_every_cause_is_documented(causes):
+    assert read_documented_causes().keys() >= causes.keys()
 
 
 @pytest.mark.parametrize(("kind", "values"), [row[:2] for row in (*SENTENCES, *CLAUSES)])

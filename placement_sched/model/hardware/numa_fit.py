@@ -44,23 +44,23 @@ def fit_cell(
     cell: InstanceNUMACell,
     limits: numa.NUMATopologyLimits | None = None,
     reserved: int = 0,
-) -> FittedNUMACell | str:
+) -> FittedNUMACell | Rejection:
     """Fit a NUMA node of an instance to a NUMA node of a host.
 
-    Returns the fitted node, or a description of the resource that the host's node lacks.
+    Returns the fitted node, or the rejection for the resource that the host's node lacks.
     ``reserved`` is the number of extra CPUs for the emulator's threads, if CPUs are pinned.
     """
     if shortage := find_memory_shortage(host, cell, limits):
         return shortage
     pages = choose_pages(host, cell) if cell.pagesize else find_plain_memory_shortage(host, cell)
-    if isinstance(pages, str):
+    if isinstance(pages, Rejection):
         return pages
-    pins: PinnedCPUs | str = _UNPINNED
+    pins: PinnedCPUs | Rejection = _UNPINNED
     if cell.cpu_policy != DEDICATED:
         pins = find_shared_cpu_shortage(host, cell, limits) or pins
     if pins is _UNPINNED and cell.cpu_policy in (DEDICATED, MIXED):
         pins = pin_cell(host, cell, reserved)
-    if isinstance(pins, str):
+    if isinstance(pins, Rejection):
         return pins
     return FittedNUMACell(
         id=host.id,
@@ -77,47 +77,46 @@ def fit_cell(
 
 def find_memory_shortage(
     host: NUMACell, cell: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
-) -> str | None:
-    """Describe missing memory, allowing overcommit, or return None.
+) -> Rejection | None:
+    """Return a rejection for missing memory, allowing overcommit, or None.
 
     Memory is not overcommitted with dedicated CPUs, see :func:`find_plain_memory_shortage`.
     """
     if limits is None or cell.cpu_policy == DEDICATED:
         return None
     ratio = limits.ram_allocation_ratio
-    free = host.memory * ratio - host.memory_usage
     if host.memory_usage + cell.memory <= host.memory * ratio:
         return None
-    return f"{cell.memory} MB requested, {free:.12g} MB free of {host.memory} x {ratio:.12g}"
+    free = host.memory * ratio - host.memory_usage
+    amounts = {"free": free, "total": host.memory, "allocation_ratio": ratio}
+    return _reject("memory", requested=cell.memory, **amounts)
 
 
-def find_plain_memory_shortage(host: NUMACell, cell: InstanceNUMACell) -> str | None:
-    """Describe missing memory for a node without a page size, or return None.
+def find_plain_memory_shortage(host: NUMACell, cell: InstanceNUMACell) -> Rejection | None:
+    """Return a rejection for missing memory without a page size, or None.
 
     The memory is in the smallest pages, if the host reports pages. An instance never gets more than
     the total memory of the host's node. With pinned CPUs it gets only free memory.
     """
     is_pinned = cell.cpu_policy in (DEDICATED, MIXED)
     size = find_smallest_page(host)
-    if size is None:
-        available = host.avail_memory if is_pinned else host.memory
-        fits, has = cell.memory <= available, f"{available} of {host.memory} MB"
-    else:
-        fits = host.can_fit_pagesize(size, cell.memory * 1024, use_free=is_pinned)
-        has = _format_pages(host, size, free=is_pinned)
-    return (
-        None if fits else f"{cell.memory} MB requested, {has} {'free' if is_pinned else 'in all'}"
-    )
+    if size is not None:
+        if host.can_fit_pagesize(size, cell.memory * 1024, use_free=is_pinned):
+            return None
+        pages = [_describe_pages(host, size, with_free=is_pinned)]
+        return _reject("pages", requested=cell.memory, pages=pages)
+    if cell.memory <= (host.avail_memory if is_pinned else host.memory):
+        return None
+    free = {"free": host.avail_memory} if is_pinned else {}
+    return _reject("memory", requested=cell.memory, total=host.memory, **free)
 
 
-def choose_pages(host: NUMACell, cell: InstanceNUMACell) -> int | str:
-    """Return the page size to use in KiB, or why no page size is suitable.
+def choose_pages(host: NUMACell, cell: InstanceNUMACell) -> int | Rejection:
+    """Return the page size to use in KiB, or a rejection if none is suitable.
 
     The instance's node must have a page size or a keyword. For a keyword, the largest size with
     enough free pages is chosen.
     """
-    keyword = _PAGE_KEYWORDS.get(cell.pagesize or 0)
-    pages_text = f"pages of {cell.pagesize} KiB" if keyword is None else f"{keyword} pages"
     all_sizes = sorted({pages.size_kb for pages in host.mempages}, reverse=True)
     by_keyword = {
         numa.PAGES_SMALL: all_sizes[-1:],
@@ -127,13 +126,12 @@ def choose_pages(host: NUMACell, cell: InstanceNUMACell) -> int | str:
     sizes = by_keyword.get(
         cell.pagesize or 0, [size for size in all_sizes if size == cell.pagesize]
     )
-    if not sizes:
-        return f"{pages_text} requested, the node has none"
     for size in sizes:
         if host.can_fit_pagesize(size, cell.memory * 1024):
             return size
-    free = ", ".join(_format_pages(host, size, free=True) for size in sizes)
-    return f"{cell.memory} MB in {pages_text} requested, {free} free"
+    pages = [_describe_pages(host, size, with_free=True) for size in sizes]
+    page_size = _PAGE_KEYWORDS.get(cell.pagesize or 0, cell.pagesize)
+    return _reject("pages", requested=cell.memory, page_size=page_size, pages=pages)
 
 
 def find_smallest_page(host: NUMACell) -> int | None:
@@ -143,26 +141,26 @@ def find_smallest_page(host: NUMACell) -> int | None:
 
 def find_shared_cpu_shortage(
     host: NUMACell, cell: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
-) -> str | None:
-    """Describe missing shared CPUs, or return None.
+) -> Rejection | None:
+    """Return a rejection for missing shared CPUs, or None.
 
     Even with overcommit, an instance never gets more shared CPUs than the node has.
     """
     requested, total = len(cell.cpuset), len(host.cpuset)
     if requested > total:
-        return f"{requested} shared CPUs requested, {total} in all"
+        return _reject("shared_cpus", requested=requested, total=total)
     if limits is None:
         return None
     ratio = limits.cpu_allocation_ratio
     limit = total * ratio
     if host.cpu_usage + requested <= limit:
         return None
-    free = limit - host.cpu_usage
-    return f"{requested} shared CPUs requested, {free:.12g} free of {total} x {ratio:.12g}"
+    amounts = {"free": limit - host.cpu_usage, "total": total, "allocation_ratio": ratio}
+    return _reject("shared_cpus", requested=requested, **amounts)
 
 
-def pin_cell(host: NUMACell, cell: InstanceNUMACell, reserved: int) -> PinnedCPUs | str:
-    """Pin the CPUs of an instance's NUMA node, or return why it fails.
+def pin_cell(host: NUMACell, cell: InstanceNUMACell, reserved: int) -> PinnedCPUs | Rejection:
+    """Pin the CPUs of an instance's NUMA node, or return a rejection.
 
     ``reserved`` is the number of extra CPUs for the emulator's threads. As in nova, a node without
     pinned CPUs is accepted if it has shared CPUs, needs no CPUs for the emulator's threads, and
@@ -170,54 +168,56 @@ def pin_cell(host: NUMACell, cell: InstanceNUMACell, reserved: int) -> PinnedCPU
     """
     requested, free = len(cell.pcpuset), host.avail_pcpus
     if not requested and (reserved or cell.cpu_thread_policy == ISOLATE or not cell.cpuset):
-        return "CPU policies require pinned CPUs, none requested"
+        return _reject("no_dedicated_cpus")
     if requested + reserved > free:
-        extra = f" and {reserved} for the emulator" if reserved else ""
-        free_text = f"{free} of {len(host.pcpuset)} dedicated CPUs free"
-        return f"{requested} dedicated CPUs{extra} requested, {free_text}"
+        amounts = {"free": free, "total": len(host.pcpuset)}
+        extra = {"emulator_cpus": reserved} if reserved else {}
+        return _reject("dedicated_cpus", requested=requested, **extra, **amounts)
     cores = host.free_cores
     if cell.cpu_thread_policy == ISOLATE and host.has_threads:
         return _pin_isolated(host, cell, cores, reserved)
     needs_siblings = cell.cpu_thread_policy == REQUIRE
     chosen = _choose_cpus(cores, requested, siblings_only=needs_siblings)
     if chosen is None:
-        kind, min_threads = ("sibling threads", 2) if needs_siblings else ("reported cores", 1)
+        cause, min_threads = ("sibling_threads", 2) if needs_siblings else ("reported_cores", 1)
         threads = sum(len(core) for core in cores if len(core) >= min_threads)
-        return f"{requested} dedicated CPUs on {kind} requested, {threads} free"
+        return _reject(cause, requested=requested, free=threads)
     return _add_reserved(cell, chosen, chain(*cores), reserved)
 
 
-def _format_pages(host: NUMACell, size: int, *, free: bool) -> str:
+def _describe_pages(host: NUMACell, size: int, *, with_free: bool) -> dict[str, int]:
+    """Return the pages of a size, and their memory: of all, or of free pages."""
     pages = host.find_pages(size)
-    total, free_pages = (pages.total, pages.free) if pages else (0, 0)
-    number = free_pages if free else total
-    return f"{number * size // 1024} MB in {number} of {total} pages of {size} KiB"
+    total, free = (pages.total, pages.free) if pages else (0, 0)
+    memory = (free if with_free else total) * size // 1024
+    values = {"size_kb": size, "total": total, "memory_mb": memory}
+    return {**values, "free": free} if with_free else values
 
 
 def _pin_isolated(
     host: NUMACell, cell: InstanceNUMACell, cores: Sequence[Sequence[int]], reserved: int
-) -> PinnedCPUs | str:
+) -> PinnedCPUs | Rejection:
     """Pin each CPU to a separate core whose threads are all free.
 
     As in nova, a host with several threads per core supports this policy only if its shared and its
     dedicated CPUs are the same, as on hosts before Train.
     """
     if host.cpuset != host.pcpuset:
-        return "thread policy isolate requested, cores have several threads"
+        return _reject("isolated_threads")
     requested, width = len(cell.pcpuset), max(map(len, host.siblings))
     chosen = [core[0] for core in cores if len(core) == width]
     if len(chosen) < requested:
-        return f"{requested} dedicated CPUs on separate cores requested, {len(chosen)} cores free"
+        return _reject("separate_cores", requested=requested, free=len(chosen))
     return _add_reserved(cell, chosen[:requested], (core[0] for core in cores), reserved)
 
 
 def _add_reserved(
     cell: InstanceNUMACell, chosen: Sequence[int], free: Iterable[int], reserved: int
-) -> PinnedCPUs | str:
+) -> PinnedCPUs | Rejection:
     used = frozenset(chosen)
     remaining = [cpu for cpu in free if cpu not in used]
     if len(remaining) < reserved:
-        return f"{reserved} dedicated CPUs for the emulator requested, {len(remaining)} free"
+        return _reject("emulator_cpus", requested=reserved, free=len(remaining))
     pins = dict(zip(sorted(cell.pcpuset), chosen, strict=True))
     return PinnedCPUs(pins, frozenset(remaining[:reserved]))
 
@@ -237,10 +237,6 @@ def _choose_cpus(
     all_cpus = list(chain.from_iterable(cores))
     return None if siblings_only or len(all_cpus) < requested else all_cpus[:requested]
 
-
-_INCOMPLETE_SEARCH = (
-    ". Not all sets of NUMA nodes were tried, since the search for a request is bounded"
-)
 
 _AllocationCandidate = Mapping[str, Any]
 _Fitted = tuple[FittedNUMACell, ...]
@@ -268,7 +264,7 @@ def select_fitting_candidates(
     if devices is None or candidates is None:
         result = placements.find_first(devices, budget)
         return result if isinstance(result, Rejection) else None
-    rejection = _reject("no allocation candidate remains")
+    rejection = _reject("candidates")
     fitting: list[_AllocationCandidate] = []
     for number, candidate in enumerate(candidates):
         if number and not budget.start_candidate():
@@ -304,10 +300,7 @@ def fit_to_host(
 
 
 def _note_incomplete_search(rejection: Rejection) -> Rejection:
-    if rejection.values.get("incomplete"):
-        return rejection
-    text = rejection.text + _INCOMPLETE_SEARCH
-    return replace(rejection, text=text, values={**rejection.values, "incomplete": True})
+    return replace(rejection, values={**rejection.values, "incomplete": True})
 
 
 def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> numa.NUMATopology:
@@ -331,9 +324,9 @@ class _Row:
     limits: numa.NUMATopologyLimits | None
     reserved: int
     fits: dict[int, bool]
-    results: dict[int, FittedNUMACell | str] = field(default_factory=dict)
+    results: dict[int, FittedNUMACell | Rejection] = field(default_factory=dict)
 
-    def get_result(self, place: int) -> FittedNUMACell | str:
+    def get_result(self, place: int) -> FittedNUMACell | Rejection:
         if place not in self.results:
             self.results[place] = fit_cell(self.cells[place], self.cell, self.limits, self.reserved)
         return self.results[place]
@@ -348,15 +341,21 @@ class _Row:
         return fits
 
     def find_rejection(self) -> Rejection | None:
-        by_reason: dict[str, list[int]] = {}
+        causes: list[tuple[Rejection, list[int]]] = []
         for place, cell in enumerate(self.cells):
             result = self.get_result(place)
-            if not isinstance(result, str):
+            if not isinstance(result, Rejection):
                 return None
-            by_reason.setdefault(result, []).append(cell.id)
-        why = "; ".join(f"{_format_nodes(ids)}: {reason}" for reason, ids in by_reason.items())
-        node = f"NUMA node {self.cell.id} of the instance"
-        return _reject(f"{node} fits on no NUMA node of the host: {why}")
+            # Hosts have few NUMA nodes. Nodes with the same shortage share a part.
+            ids = next((ids for cause, ids in causes if cause == result), None)
+            if ids is None:
+                causes.append((result, ids := []))
+            ids.append(cell.id)
+        parts = tuple(
+            replace(cause, values={**cause.values, "host_nodes": sorted(ids)})
+            for cause, ids in causes
+        )
+        return replace(_reject("node", instance_node=self.cell.id), parts=parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,11 +390,14 @@ class _Placements:
         return _note_incomplete_search(rejection) if budget.is_exhausted else rejection
 
     def _build_rejection(self) -> Rejection:
-        options = "; ".join(
-            f"node {row.cell.id} only on {_format_nodes(self.cells[place].id for place in row)}"
+        options = [
+            {
+                "instance_node": row.cell.id,
+                "host_nodes": sorted(self.cells[place].id for place in row),
+            }
             for row in self.rows
-        )
-        return _reject(f"the NUMA nodes of the instance do not fit all at once: {options}")
+        ]
+        return _reject("arrangement", options=options)
 
     def _list_fitted_cells(self, places: Sequence[int]) -> _Fitted:
         chosen = (row.get_result(place) for row, place in zip(self.rows, places, strict=True))
@@ -423,7 +425,7 @@ def _prepare_placements(
     devices: Devices | None,
 ) -> _Placements | Rejection:
     if len(host) < len(instance):
-        return reject_too_few_nodes(host, instance)
+        return _reject("nodes", requested=len(instance), actual=len(host))
     cells = sort_cells(host, instance, devices, packing=limits is not None and limits.packing)
     # The emulator's threads run on the first node.
     isolated = instance.emulator_threads_isolated
@@ -521,42 +523,26 @@ def _add_usage(host: NUMACell, fitted: FittedNUMACell) -> NUMACell:
     )
 
 
-def reject_too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology) -> Rejection:
-    """Build the rejection of a host with fewer NUMA nodes than requested."""
-    requested, available = len(instance), len(host)
-    has = f"the host has {available}" if available else "the host reports no NUMA topology"
-    return _reject(
-        f"{requested} NUMA node{'s' * (requested != 1)} requested, {has}", requested, available
-    )
-
-
 def reject_far_devices(devices: Mapping[int, int], requested: int) -> Rejection:
     """Build the rejection of a host with devices far from fitting nodes."""
-    locations = ", ".join(f"{count} at NUMA node {node}" for node, count in sorted(devices.items()))
-    return _reject(
-        f"{requested} PCI request{'s' * (requested != 1)} cannot be served near NUMA nodes with "
-        f"enough capacity. Free devices: {locations or 'none at any node'}"
-    )
+    places = [{"host_nodes": [node], "count": count} for node, count in sorted(devices.items())]
+    return _reject("devices", requested=requested, devices=places)
 
 
 def _reject_far_networks(host: Iterable[NUMACell], requested: numa.NetworkMetadata) -> Rejection:
-    locations = [
-        f"{name} at "
-        f"{_format_nodes(cell.id for cell in host if name in cell.network_metadata.physnets)}"
+    cells = sorted(host, key=lambda cell: cell.id)
+    networks = [
+        {
+            "name": name,
+            "host_nodes": [cell.id for cell in cells if name in cell.network_metadata.physnets],
+        }
         for name in sorted(requested.physnets)
     ]
-    if requested.tunneled:
-        tunneled = _format_nodes(cell.id for cell in host if cell.network_metadata.tunneled)
-        locations.append(f"tunnels at {tunneled}")
-    return _reject(
-        f"the NUMA nodes with enough capacity lack requested networks: {', '.join(locations)}"
-    )
+    if not requested.tunneled:
+        return _reject("networks", networks=networks)
+    tunnels = [cell.id for cell in cells if cell.network_metadata.tunneled]
+    return _reject("networks", networks=networks, tunnels=tunnels)
 
 
-def _reject(text: str, requested: int | None = None, actual: int | None = None) -> Rejection:
-    return Rejection(text, requested, actual, "numa_topology")
-
-
-def _format_nodes(ids: Iterable[int]) -> str:
-    numbers = sorted(ids)
-    return f"NUMA node{'s' * (len(numbers) != 1)} {', '.join(map(str, numbers))}"
+def _reject(cause: str, **values: Any) -> Rejection:
+    return Rejection(kind="numa_topology", values={"cause": cause, **values})

@@ -139,7 +139,7 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
     pools are left out.
     """
     fitting = pools
-    for _, keep in _STEPS:
+    for *_, keep in _CONDITIONS:
         fitting_before, fitting = fitting, keep(fitting, demand)
         # Most steps leave the pools unchanged. Skipping their count pays off with 10,000 hosts.
         if fitting is not fitting_before and (not fitting or count_devices(fitting) < demand.count):
@@ -162,23 +162,22 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
     return remaining
 
 
-def find_shortage(pools: Pools, demand: DeviceRequest) -> Rejection | None:
-    """Return a rejection if the pools lack devices for a request, or None.
+def build_shortage(pools: Pools, demand: DeviceRequest) -> Rejection:
+    """Return the rejection of a host whose pools lack devices for a request.
 
-    The reason has the number of devices that remain after each filter in :data:`_STEPS`.
+    It has the number of devices that remain after each filter in :data:`_CONDITIONS`. If enough
+    devices remain, a provider has several pools (:func:`take_devices`).
     """
-    fitting, steps = pools, [f"{count_devices(pools)} free"]
-    for name, keep in _STEPS:
+    fitting, conditions = pools, [{"condition": "free", "devices": count_devices(pools)}]
+    for name, describe, keep in _CONDITIONS:
         count_before, fitting = count_devices(fitting), keep(fitting, demand)
         count = count_devices(fitting)
         if count != count_before:
-            steps.append(f"{count} {name(demand)}")
+            conditions.append({"condition": name, "devices": count, **describe(demand)})
         if not fitting or count < demand.count:
-            return _build_rejection(demand, steps, count)
-    if demand.providers and _is_split(pools):
-        steps.append("but devices of one resource provider are in several pools")
-        return _build_rejection(demand, steps, count_devices(fitting))
-    return None
+            return _build_rejection(demand, conditions, count)
+    conditions.append({"condition": "one_pool"})
+    return _build_rejection(demand, conditions, count_devices(fitting))
 
 
 def select_matching_pools(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
@@ -208,13 +207,13 @@ def count_devices(pools: Iterable[Mapping[str, Any]]) -> int:
     return sum(pool["count"] for pool in pools)
 
 
-def _build_rejection(demand: DeviceRequest, steps: Iterable[str], actual: int) -> Rejection:
+def _build_rejection(
+    demand: DeviceRequest, conditions: Sequence[Mapping[str, Any]], actual: int
+) -> Rejection:
     alias, port = demand.request.alias_name, demand.request.requester_id
-    requester = f"port {port}" if alias is None else f"PCI alias {alias}"
-    devices = f"{demand.count} device{'s' * (demand.count != 1)}"
-    text = f"{devices} for {requester} requested: {', '.join(steps)}"
-    values = {"port": port} if alias is None else {"alias": alias}
-    return Rejection(text, demand.count, actual, "pci_device", values)
+    requester = {"port": port} if alias is None else {"alias": alias}
+    values = {"cause": "devices", **requester, "conditions": conditions}
+    return Rejection(kind="pci_device", requested=demand.count, actual=actual, values=values)
 
 
 def _use_devices(pools: Pools, count: int) -> Iterator[tuple[Pool, int]]:
@@ -309,36 +308,42 @@ def _filter_by_migratability(pools: Pools, demand: DeviceRequest) -> Pools:
     return [pool for pool in pools if pool.get("live_migratable") == "true"]
 
 
-def _format_specs(demand: DeviceRequest) -> str:
-    specs = demand.request.spec_text
-    return f"with {specs}" if specs.strip(" or") else "as specified"
+def _describe_distance(demand: DeviceRequest) -> Mapping[str, Any]:
+    return {"host_nodes": sorted(demand.cells), "policy": demand.policy}
 
 
-def _format_distance(demand: DeviceRequest) -> str:
-    cells = ", ".join(map(str, sorted(demand.cells)))
-    return f"near enough to NUMA nodes {cells} (policy {demand.policy})"
+def _describe_providers(demand: DeviceRequest) -> Mapping[str, Any]:
+    items = demand.providers.items()
+    return {"providers": [{"uuid": uuid, "devices": number} for uuid, number in items]}
 
 
-def _format_providers(demand: DeviceRequest) -> str:
-    providers = ", ".join(f"{number} of {uuid}" for uuid, number in demand.providers.items())
-    return f"of the allocation candidate's providers ({providers})"
-
-
-#: The filters of pools, each with the function that describes the remaining devices.
-_STEPS: tuple[
-    tuple[Callable[[DeviceRequest], str], Callable[[Pools, DeviceRequest], Pools]], ...
-] = (
-    (_format_specs, lambda pools, demand: select_matching_pools(pools, demand.request)),
-    (_format_distance, _filter_by_distance),
-    (lambda _: "without unrequested physical functions and vdpa devices", _filter_by_type),
-    (lambda _: "without unrequested remote managed devices", _filter_by_management),
-    (_format_providers, _filter_by_provider),
-    (lambda _: "live migratable", _filter_by_migratability),
+_PoolFilter = Callable[[Pools, DeviceRequest], Pools]
+#: The filters of pools, each with its code and the function that returns its values.
+_CONDITIONS: tuple[tuple[str, Callable[[DeviceRequest], Mapping[str, Any]], _PoolFilter], ...] = (
+    (
+        "specs",
+        lambda demand: {"specs": demand.request.compared_specs},
+        lambda pools, demand: select_matching_pools(pools, demand.request),
+    ),
+    ("numa_policy", _describe_distance, _filter_by_distance),
+    ("type", lambda _: {}, _filter_by_type),
+    ("management", lambda _: {}, _filter_by_management),
+    ("providers", _describe_providers, _filter_by_provider),
+    ("live_migration", lambda _: {}, _filter_by_migratability),
 )
 
 
 Requests = Sequence[InstancePCIRequest]
 Cells = Sequence[InstanceNUMACell] | None
+
+
+class TooFewDevices(Conflict):
+    """A host has too few PCI devices for a request."""
+
+    def __init__(self, rejection: Rejection) -> None:
+        """Keep the rejection, from which the front end makes the reason."""
+        super().__init__("too few PCI devices are free")
+        self.rejection = rejection
 
 
 class ReportedPools:
@@ -419,15 +424,14 @@ class PciPools:
     ) -> None:
         """Allocate devices for the requests.
 
-        Raises :class:`~placement_sched.errors.Conflict` if there are too few devices. As in nova,
-        the devices for earlier requests in the list then remain allocated.
+        Raises :class:`TooFewDevices` if there are too few devices. As in nova, the devices for
+        earlier requests in the list then remain allocated.
         """
         for pools, demand, remaining in self._serve_in_order(
             requests, provider_mapping, numa_cells
         ):
             if remaining is None:
-                rejection = find_shortage(pools, demand)
-                raise Conflict(rejection.text if rejection else "PCI devices are lacking")
+                raise TooFewDevices(build_shortage(pools, demand))
             if self._plugin_pools is None:
                 self._remaining = remaining
             else:
@@ -443,16 +447,13 @@ class PciPools:
         if supported:
             return supported
         if not candidates:
-            return Rejection("no allocation candidate of the host remains", kind="pci_device")
+            return Rejection(kind="pci_device", values={"cause": "no_candidate"})
         *_, (pools, demand, _) = self._serve_in_order(requests, candidates[0]["mappings"], None)
-        rejection = find_shortage(pools, demand)
-        if rejection is None:  # it was rejected above
-            raise AssertionError("the devices suffice")
+        rejection = build_shortage(pools, demand)
         if len(candidates) == 1:
             return rejection
-        count = len(candidates)
-        text = f"none of {count} allocation candidates fits, the first: {rejection.text}"
-        return replace(rejection, text=text)
+        values = {"cause": "candidates", "candidates": len(candidates)}
+        return Rejection(kind="pci_device", values=values, parts=(rejection,))
 
     def build_node_key(
         self, requests: Requests, provider_mapping: Mappings | None = None

@@ -201,13 +201,12 @@ class InstancePCIRequest(NovaObject):
         return {}
 
     @cached_property
-    def spec_text(self) -> str:
-        """Describe the requested properties of the devices for messages."""
-        specs = (
-            ", ".join(f"{key} {value}" for key, value in spec.items() if key not in PLACEMENT_KEYS)
+    def compared_specs(self) -> list[dict[str, str]]:
+        """Return the requested properties of the devices, for rejections."""
+        return [
+            {key: str(value) for key, value in spec.items() if key not in PLACEMENT_KEYS}
             for spec in self.spec
-        )
-        return " or ".join(specs)
+        ]
 
     def is_live_migratable(self) -> bool:
         """Return whether all specs require devices that can be live-migrated."""

@@ -71,8 +71,7 @@ class NUMATopologyFilter(BaseHostFilter):
         def check_host(host_state: HostState) -> FilterResult:
             topology = host_state.numa_topology
             if needs_threads and topology and not topology.has_threads:
-                reason = "thread policy require requested, no core of the host has several threads"
-                return Rejection(reason, kind="numa_topology")
+                return Rejection(kind="numa_topology", values={"cause": "threads"})
             if not requested:
                 return None
             limits = self._build_limits(host_state, spec_obj)

@@ -41,8 +41,8 @@ class PciPassthroughFilter(BaseHostFilter):
             pools = host_state.pci_stats
             if pools is None:
                 count = sum(request.count for request in requests)
-                text = f"{count} PCI devices requested, the host reports none"
-                return Rejection(text, count, 0, "pci_device")
+                values = {"cause": "no_report"}
+                return Rejection(kind="pci_device", requested=count, actual=0, values=values)
             candidates = pools.select_candidates(requests, host_state.allocation_candidates)
             return (
                 candidates if isinstance(candidates, Rejection) else Passed(candidates=candidates)

@@ -4,6 +4,7 @@
 from pathlib import Path
 from typing import Any
 
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.model.hardware.numa import FittedNUMACell, NUMACell, NUMATopology
 from placement_sched.model.hardware.numa_fit import fit_to_host
 from placement_sched.model.hardware.pci_devices import build_devices
@@ -70,7 +71,7 @@ class OwnNumaFilter:
         for _ in range(case["instances"]):
             verdict = plugin.prepare(spec)(state)
             if isinstance(verdict, Rejection):
-                return [*rounds, {"passes": False, "reason": verdict.text}]
+                return [*rounds, {"passes": False, "reason": describe_rejection(verdict)}]
             verdict.apply_to(state)
             rounds.append(_consume_and_describe(state, spec))
         return rounds

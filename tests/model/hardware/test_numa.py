@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.model.hardware.numa import (
     FitBudget,
     InstanceNUMACell,
@@ -383,7 +384,7 @@ def test_few_sets_of_sixteen_numa_nodes_are_tried_for_devices(pools, count, node
     instance = build_instance_with_memory(*[512] * nodes)
     devices = _build_gpu_devices(pools, count)
     result = fit_to_host(host, instance, None, devices)
-    assert "cannot be served near NUMA nodes" in result.text
+    assert result.values["cause"] == "devices"
     assert devices.stats.calls == attempts
 
 
@@ -394,7 +395,7 @@ def test_numa_search_budget_of_a_request_is_shared_by_all_hosts(monkeypatch):
     for _ in range(10):
         devices = _build_gpu_devices([(node, node + 1) for node in range(16)], 500)
         result = select_fitting_candidates(host, instance, NUMA_LIMITS, devices, None, budget)
-        assert "Not all sets of NUMA nodes were tried" in result.text
+        assert result.values["incomplete"]
         attempts.append(devices.stats.calls)
     assert attempts[0] <= 100
     assert max(attempts[1:]) <= 10
@@ -417,7 +418,7 @@ def test_search_budget_for_further_candidates_is_shared_by_all_hosts(monkeypatch
     rejection = select_fitting_candidates(
         host, instance, NUMA_LIMITS, many, candidates, FitBudget(0)
     )
-    assert rejection.text.count("Not all sets of NUMA nodes were tried") == 1
+    assert describe_rejection(rejection).count("Not all sets of NUMA nodes were tried") == 1
     assert 10 < many.stats.calls < 100
     remaining = select_fitting_candidates(
         host, instance, NUMA_LIMITS, few, candidates, FitBudget(0)
@@ -440,5 +441,5 @@ def test_candidates_are_not_tried_if_the_numa_nodes_lack_capacity():
     devices, candidates = _build_gpu_devices([(0, 1)], 1), [{"mappings": {}}] * 1000
     budget = FitBudget(100)
     rejection = select_fitting_candidates(host, instance, NUMA_LIMITS, devices, candidates, budget)
-    assert "do not fit all at once" in rejection.text
+    assert rejection.values["cause"] == "arrangement"
     assert budget.remaining > 80

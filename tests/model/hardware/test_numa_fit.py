@@ -3,6 +3,7 @@
 
 import pytest
 
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.model.hardware.numa import (
     PAGES_ANY,
     PAGES_LARGE,
@@ -23,7 +24,6 @@ from placement_sched.model.hardware.numa_fit import (
     fit_to_host,
     pin_cell,
     reject_far_devices,
-    reject_too_few_nodes,
     sort_cells,
     with_usage,
 )
@@ -50,8 +50,13 @@ TWO_CELLS = build_instance_topology(
 )
 
 
-def list_cell_ids_or_reason(found):
-    return found.text if isinstance(found, Rejection) else [cell.id for cell in found]
+def describe(result):
+    """Return the reason of a rejection, and any other result unchanged."""
+    return describe_rejection(result) if isinstance(result, Rejection) else result
+
+
+def list_cell_ids_or_reason(result):
+    return describe(result) if isinstance(result, Rejection) else [cell.id for cell in result]
 
 
 NO_FITTING_NODE_REASON = (
@@ -329,12 +334,33 @@ def test_usage_is_added_only_to_the_used_cells_of_a_new_topology():
 
 
 def test_numa_rejections_have_requested_and_free_amounts():
-    rejection = reject_too_few_nodes(
+    rejection = fit_to_host(
         build_host_topology(build_cell()),
         build_instance_topology(build_instance_cell(0), build_instance_cell(1)),
     )
-    assert rejection.as_json() == {"kind": "numa_topology", "requested": 2, "actual": 1}
-    assert reject_far_devices({}, 2).text == (
+    assert rejection.as_json() == {
+        "kind": "numa_topology",
+        "cause": "nodes",
+        "requested": 2,
+        "actual": 1,
+    }
+    rejection = fit_to_host(build_host_with_memory(512, 256), build_instance_with_memory(1024))
+    assert rejection.as_json() == {
+        "kind": "numa_topology",
+        "cause": "node",
+        "instance_node": 0,
+        "parts": [
+            {
+                "kind": "numa_topology",
+                "cause": "memory",
+                "host_nodes": [node],
+                "requested": 1024,
+                "total": total,
+            }
+            for node, total in enumerate((512, 256))
+        ],
+    }
+    assert describe(reject_far_devices({}, 2)) == (
         "2 PCI requests cannot be served near NUMA nodes with enough capacity. Free devices: none "
         "at any node"
     )
@@ -385,7 +411,7 @@ def test_fitted_instance_cell_has_host_cpus_and_pages():
     ids=["memory", "memory beside pinned", "pages", "shared", "mixed", "dedicated"],
 )
 def test_reason_of_a_numa_rejection_names_the_missing_resource(node, reason):
-    assert fit_cell(HOST_CELL, node, build_numa_limits()) == reason
+    assert describe(fit_cell(HOST_CELL, node, build_numa_limits())) == reason
 
 
 def test_dedicated_cpus_do_not_count_as_shared_cpus():
@@ -418,7 +444,7 @@ PAGES_OF_ALL_SIZES = build_pages((SMALL_PAGE_KB, 262144), (LARGE_PAGE_KB, 512), 
 def test_allocation_ratio_applies_to_memory(used, ratio, memory, shortage):
     host = build_cell(memory_usage=used)
     cell = build_instance_cell(memory=memory)
-    assert find_memory_shortage(host, cell, build_numa_limits(ram=ratio)) == shortage
+    assert describe(find_memory_shortage(host, cell, build_numa_limits(ram=ratio))) == shortage
     assert find_memory_shortage(host, cell, None) is None
 
 
@@ -465,10 +491,11 @@ def test_allocation_ratio_does_not_apply_to_dedicated_cpus():
 )  # fmt: skip
 def test_memory_without_a_page_size_uses_the_smallest_pages(host, memory, floating, pinned):
     cell = build_cell(**host)
-    assert find_plain_memory_shortage(cell, build_instance_cell(memory=memory)) == floating
-    assert (
-        find_plain_memory_shortage(cell, build_instance_cell(memory=memory, pinned=[0])) == pinned
+    plain, with_pinned_cpus = (
+        find_plain_memory_shortage(cell, build_instance_cell(memory=memory, pinned=cpus))
+        for cpus in ([], [0])
     )
+    assert (describe(plain), describe(with_pinned_cpus)) == (floating, pinned)
 
 
 @pytest.mark.parametrize(
@@ -505,7 +532,7 @@ def test_memory_without_a_page_size_uses_the_smallest_pages(host, memory, floati
 )  # fmt: skip
 def test_largest_memory_pages_with_enough_free_memory_are_chosen(size, host_pages, expected):
     host = build_cell(mempages=host_pages)
-    assert choose_pages(host, build_instance_cell(pagesize=size)) == expected
+    assert describe(choose_pages(host, build_instance_cell(pagesize=size))) == expected
 
 
 def test_smallest_page_size_of_a_host_cell_is_found():
@@ -525,7 +552,7 @@ def pin_cpus(host, count, policy=None, reserved=0):
     if isinstance(result, PinnedCPUs):
         assert sorted(result.cpus) == list(range(count))
         return [result.cpus[cpu] for cpu in range(count)], sorted(result.reserved)
-    return result
+    return describe(result)
 
 
 def build_host_with_threads(*pinned):
@@ -625,7 +652,7 @@ def test_cell_without_pinned_cpus_fits_a_mixed_policy_unless_isolated(policy, re
     assert (expected == PinnedCPUs({}, frozenset())) is fits
     empty = build_instance_cell(cpu_policy="dedicated")
     result = pin_cell(build_host_with_threads(), empty, 0)
-    assert result == "CPU policies require pinned CPUs, none requested"
+    assert describe(result) == "CPU policies require pinned CPUs, none requested"
 
 
 @pytest.mark.parametrize(
@@ -641,7 +668,7 @@ def test_cell_without_pinned_cpus_fits_a_mixed_policy_unless_isolated(policy, re
 def test_allocation_ratio_applies_to_shared_cpus(used, ratio, count, shortage):
     host = build_cell(shared=range(4), cpu_usage=used)
     cell = build_instance_cell(shared=range(count))
-    assert find_shared_cpu_shortage(host, cell, build_numa_limits(cpu=ratio)) == shortage
+    assert describe(find_shared_cpu_shortage(host, cell, build_numa_limits(cpu=ratio))) == shortage
 
 
 def test_usage_of_shared_cpus_is_ignored_without_limits():

@@ -6,14 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from placement_sched.errors import Conflict
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.model.hardware.pci_devices import (
     DeviceRequest,
     Devices,
     PciPools,
     ReportedPools,
+    TooFewDevices,
     build_devices,
-    find_shortage,
+    build_shortage,
 )
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest, InstancePCIRequests
 from tests.model.hardware.pci_stats import FakePciStats
@@ -50,9 +51,9 @@ def find_remaining_pools(pools, requests, mappings=None, numa_cells=None, host=N
     is_supported = host_pools.support_requests(requests, mappings, numa_cells)
     assert host_pools.free == sum(each["count"] for each in pools)
     if not is_supported:
-        with pytest.raises(Conflict, match="requested") as failure:
+        with pytest.raises(TooFewDevices) as failure:
             host_pools.apply_requests(requests, mappings, numa_cells)
-        return failure.value.detail.partition("requested: ")[2]
+        return describe_rejection(failure.value.rejection).partition("requested: ")[2]
     host_pools.apply_requests(requests, mappings, numa_cells)
     assert host_pools.free == sum(each["count"] for each in host_pools.pools)
     return [(each.get("name"), each["count"]) for each in host_pools.pools]
@@ -262,7 +263,7 @@ def test_pci_requests_are_served_in_their_order():
         == "1 free"
     )
     pools = PciPools.from_report([build_pool(3)])
-    with pytest.raises(Conflict, match="2 devices for PCI alias nic requested: 1 free"):
+    with pytest.raises(TooFewDevices, match="too few PCI devices are free"):
         pools.apply_requests([build_pci_request(2), build_pci_request(2)])
     assert pools.free == 1
 
@@ -299,8 +300,8 @@ def test_request_for_zero_pci_devices_needs_a_matching_pool():
 )  # fmt: skip
 def test_rejection_has_requested_and_free_pci_devices(pools, requested, free, reason):
     demand = DeviceRequest(requested, Counter(), frozenset({0, 1}), {})
-    rejection = find_shortage(PciPools.from_report(pools).current_pools, demand)
-    assert rejection.text == reason
+    rejection = build_shortage(PciPools.from_report(pools).current_pools, demand)
+    assert describe_rejection(rejection) == reason
     assert (rejection.requested, rejection.actual) == (requested.count, free)
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
@@ -154,7 +155,7 @@ def test_candidates_with_devices_at_unchosen_numa_nodes_are_removed():
         )
         is None
     )
-    assert NUMATopologyFilter().rejection(host, request).text == (
+    assert describe_rejection(NUMATopologyFilter().rejection(host, request)) == (
         "1 PCI request cannot be served near NUMA nodes with enough capacity. "
         "Free devices: 1 at NUMA node 0, 1 at NUMA node 1"
     )

@@ -3,6 +3,7 @@
 
 import pytest
 
+from placement_sched.explain.phrases import describe_rejection
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from tests.support.states import build_host_state, build_spec
@@ -38,7 +39,7 @@ def build_device_request(*counts, **fields):
 
 def find_filter_rejection(state, request_spec):
     result = PciPassthroughFilter().rejection(state, request_spec)
-    return result and result.text
+    return result and describe_rejection(result)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,9 @@ def test_rejection_has_the_numbers_of_requested_and_free_devices():
     )
     assert rejection.as_json() == {
         "kind": "pci_device",
+        "cause": "devices",
         "alias": "nic-0",
+        "conditions": [{"condition": "free", "devices": 1}],
         "requested": 2,
         "actual": 1,
     }
