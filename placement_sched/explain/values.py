@@ -480,15 +480,25 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RoomReport:
-    """The number of requested instances, and how many fit at most."""
+    """The number of requested instances, and how many fit at most.
+
+    ``resource_class`` is the class that most hosts lack for more instances, or empty.
+    """
 
     instances: int
     at_most: int
+    resource_class: str = ""
+
+    def as_json(self) -> Json:
+        """Return the report as the value of ``room``."""
+        return {key: value for key, value in asdict(self).items() if value != ""}
 
     @property
-    def words(self) -> str:
-        """Return the sentence about the missing capacity."""
-        return phrases.describe_room(self.at_most, self.instances)
+    def obstacle(self) -> Obstacle:
+        """Return the missing capacity as the stage that left no host."""
+        words = phrases.describe_room(self.at_most, self.instances)
+        subject = {"resource_class": self.resource_class} if self.resource_class else {}
+        return Obstacle("room", "room", words, {"kind": "room", **subject})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -582,7 +592,7 @@ class Funnel:
     @property
     def _later_obstacle(self) -> Obstacle:
         if self.room is not None:
-            return Obstacle("room", "room", self.room.words, {"kind": "room"})
+            return self.room.obstacle
         placed, requested, last_filter = 0, 0, None
         if self.later is not None:
             placed, requested = self.later.placed, self.later.requested
@@ -614,7 +624,7 @@ class Funnel:
             FILTERS: [report.as_json(view) for report in self.filters],
             "weighers": [report.as_json() for report in self.weighers],
             "host_states": None if age is None else {"age_s": round(age, 3)},
-            "room": self.room and asdict(self.room),
+            "room": self.room and self.room.as_json(),
             "obstacle": obstacle and obstacle.as_json(),
             "would_fit": [entry.as_json() for entry in self.would_fit] or None,
             "later_instance": self.later and self.later.as_json(view),

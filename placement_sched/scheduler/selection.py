@@ -6,7 +6,7 @@ that remains in the inventories which the earlier instances use.
 """
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -49,8 +49,6 @@ from placement_sched.store.placement import capacity, resource_classes
 #: Minimum product of the numbers of instances and hosts. From this product on, an upper bound of
 #: the instances that fit is computed before all instances are placed.
 _MIN_PAIRS = 10_000
-#: Rejection reasons of hosts whose capacity this request, or concurrent requests, have used.
-_CLAIMED = Rejection(kind="claimed")
 
 
 class RemainingCapacity:
@@ -112,9 +110,8 @@ class RemainingCapacity:
 
     def mark_unchecked(self, hosts: Iterable[HostState]) -> None:
         """Mark hosts to check after filters, which may change candidates."""
-        if not self._affected:
-            return
-        self._unchecked.update([host.uuid for host in hosts if host.uuid in self._affected])
+        if self._affected:
+            self._unchecked.update([host.uuid for host in hosts if host.uuid in self._affected])
 
     def _reorder(self, host: HostState) -> Sequence[AllocationRequest] | None:
         """Return reordered candidates, () if none fits, None if the first fits."""
@@ -140,18 +137,21 @@ class RemainingCapacity:
         name = self._used_up.get(host.uuid)
         return Rejection(kind="used_up", values={"resource_class": name} if name else {})
 
-    def compute_upper_bound(self, hosts: Sequence[HostState]) -> int:
+    def compute_upper_bound(self, hosts: Sequence[HostState]) -> tuple[int, str]:
         """Return an upper bound of the instances that fit on these hosts.
 
-        Fewer instances than the bound may still not fit. Executes two SQL statements.
+        The second value is the resource class that limits most hosts. Fewer instances than the
+        bound may still not fit. Executes two SQL statements.
         """
         if self._connection is None:
             raise AssertionError("internal error: compute_upper_bound() without a tracked capacity")
         self._read(self._connection, hosts)
-        return sum(map(self._compute_max_instances, hosts))
+        bounds = list(map(self._compute_max_instances, hosts))
+        ((limiting_class, _),) = Counter(name for _, name in bounds).most_common(1)
+        return sum(number for number, _ in bounds), limiting_class
 
-    def _compute_max_instances(self, host: HostState) -> int:
-        """Return an upper bound of the number of instances that fit on a host.
+    def _compute_max_instances(self, host: HostState) -> tuple[int, str]:
+        """Return an upper bound of a host's instances, and the limiting class.
 
         Classes that only some candidates use are ignored, such as PCPU for VCPU.
         """
@@ -165,15 +165,12 @@ class RemainingCapacity:
                 amounts[inventory[1]] += amount
             for name, amount in amounts.items():
                 amounts_by_class[name].append(amount)
-        return min(
-            (
-                sum(max(self._free[inventory], 0) for inventory in inventories[name])
-                // min(class_amounts)
-                for name, class_amounts in amounts_by_class.items()
-                if len(class_amounts) == len(candidates) and min(class_amounts)
-            ),
-            default=sys.maxsize,
-        )
+        bounds = []
+        for name, class_amounts in amounts_by_class.items():
+            if len(class_amounts) == len(candidates) and min(class_amounts):
+                free = sum(max(self._free[inventory], 0) for inventory in inventories[name])
+                bounds.append((free // min(class_amounts), name))
+        return min(bounds, default=(sys.maxsize, ""))
 
     def take(self, host: HostState, next_best: Iterable[HostState] = ()) -> None:
         """Consume the first candidate of a host for an instance.
@@ -323,7 +320,8 @@ class SelectionResult:
 
     ``first`` is the result for the first instance. If a later instance has no host, ``later`` is
     its result, after ``placed_count`` instances. If the hosts cannot have the capacity for all
-    instances, ``max_fitting`` is an upper bound of the instances that fit.
+    instances, ``max_fitting`` is an upper bound of the instances that fit, and ``limiting_class``
+    the resource class that limits it, if any.
     """
 
     selections: tuple[tuple[Selection, ...], ...]
@@ -331,6 +329,7 @@ class SelectionResult:
     placed_count: int = 0
     later: FilterWeighResult | None = None
     max_fitting: int | None = None
+    limiting_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,9 +377,9 @@ class HostSelector:
                 watch(result)
             if first is None:
                 first = result
-                bound = self._compute_capacity_bound(result, spec, progress)
-                if bound is not None and bound < len(uuids):
-                    return SelectionResult((), first, max_fitting=bound)
+                bound, limiting_class = self._compute_capacity_bound(result, spec, progress)
+                if bound < len(uuids):
+                    return SelectionResult((), first, 0, None, bound, limiting_class)
             if not result.ordered:
                 placed_count = len(selections)
                 return SelectionResult((), first, placed_count, result if placed_count else None)
@@ -447,8 +446,8 @@ class HostSelector:
 
     def _compute_capacity_bound(
         self, result: FilterWeighResult, spec: RequestSpec, progress: PlacementProgress
-    ) -> int | None:
-        """Return an upper bound of the instances that fit, None if not needed.
+    ) -> tuple[int, str]:
+        """Return an upper bound of the instances that fit, and its class.
 
         On many hosts, the bound avoids placing instances until no host remains. On few hosts they
         are placed, because the reports then show which stage rejected the last hosts.
@@ -460,20 +459,17 @@ class HostSelector:
             or not progress.capacity.is_tracked
             or progress.keeps_rejected
         ):
-            return None
+            return sys.maxsize, ""
         bound, group = progress.capacity.compute_upper_bound(hosts), spec.instance_group
-        capped = any(
-            vars(type(host_filter)).get("caps_group_members")
-            for host_filter in self.select_filters(spec)
-        )
+        filters = self.select_filters(spec)
+        capped = any(vars(type(plugin)).get("caps_group_members") for plugin in filters)
         if group is None or group.policy != ANTI_AFFINITY or not capped:
             return bound
         # An instance may stay on its current host.
         instance_uuids = frozenset(spec.instance_uuids)
         max_per_host = group.rules.get(MAX_SERVER_PER_HOST, 1)
-        return min(
-            bound, sum(max_per_host + len(instance_uuids & host.instances.keys()) for host in hosts)
-        )
+        members = sum(max_per_host + len(instance_uuids & host.instances.keys()) for host in hosts)
+        return bound if bound[0] <= members else (members, "")
 
     def iterate_rejections(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
         """Yield a report for each stage that rejects a host.
@@ -637,7 +633,8 @@ class SchedulingRun:
         same_cell = [host for host in remaining if host.obj.cell_uuid == best.obj.cell_uuid]
         selection = replace(selector.select(best), allocation_request=fallback.allocation_request)
         if position:
-            pairs = [(host.obj, _CLAIMED) for host in result.ordered[:position]]
+            claimed = Rejection(kind="claimed")
+            pairs = [(host.obj, claimed) for host in result.ordered[:position]]
             report = _report(pairs, len(result.ordered), "room_at_claim")
             result = replace(result, filters=(*result.filters, report))
         alternates = map(selector.select, same_cell[: selector.alternates])

@@ -18,6 +18,7 @@ from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
 from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from tests.support.clouds import uuid_of
+from tests.support.metrics import read_metric_samples
 from tests.support.scheduling import explain_request, make_flavor, make_report, make_spec, make_uuid
 from tests.support.states import build_host_state, build_settings, build_spec
 
@@ -285,18 +286,26 @@ def test_request_for_more_instances_than_the_counted_capacity_is_rejected(cloud)
     assert explain_request(cloud, build_request_for_many_instances(40))["outcome"] == "selected"
     response = explain_request(cloud, build_request_for_many_instances(41))
     assert response["outcome"] == "no_valid_host"
-    assert response["funnel"]["room"] == {"instances": 41, "at_most": 40}
+    room = {"instances": 41, "at_most": 40, "resource_class": "VCPU"}
+    assert response["funnel"]["room"] == room
     assert response["funnel"]["obstacle"] == {
         "stage": "room",
         "name": "room",
         "reason": "the hosts that passed have capacity for at most 40 of the 41 instances",
         "kind": "room",
+        "resource_class": "VCPU",
     }
     assert "later_instance" not in response["funnel"]
     assert len(response["hosts"]) == 3
     body = {"request_spec": build_request_for_many_instances(41)}
     rejection = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
     assert "capacity for at most 40 of the 41" in rejection["errors"][0]["detail"]
+    decisions = cloud.get("/scheduler/v1/decisions?reason=room:VCPU").json["decisions"]
+    assert [(each["reason_kind"], each["reason_subject"]) for each in decisions] == [
+        ("room", "VCPU")
+    ]
+    samples = read_metric_samples(cloud, "scheduler_no_valid_host_total")
+    assert samples == {(("kind", "room"), ("resource_class", "VCPU")): 1}
     assert (
         explain_request(cloud, build_request_for_many_instances(33, ignore_hosts=["cn3"]))[
             "funnel"
@@ -327,6 +336,7 @@ def test_anti_affinity_capacity_is_the_host_count_times_members_per_host(cloud, 
         cloud, build_request_for_many_instances(25, instance_group=group), overrides=overrides
     )
     assert response["funnel"]["room"] == {"instances": 25, "at_most": 24}
+    assert "resource_class" not in response["funnel"]["obstacle"]
     fit = explain_request(
         cloud, build_request_for_many_instances(24, instance_group=group), overrides=overrides
     )

@@ -130,8 +130,9 @@ def build_funnel(
             filters=choice.later.filters,
         )
     if choice and choice.max_fitting is not None:
-        count = run.filtered_request.spec.num_instances
-        room_report = RoomReport(instances=count, at_most=choice.max_fitting)
+        room_report = RoomReport(
+            run.filtered_request.spec.num_instances, choice.max_fitting, choice.limiting_class
+        )
     return Funnel(
         request_filters=run.filtered_request.reports,
         allocation_candidates=candidates,
