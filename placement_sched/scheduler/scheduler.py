@@ -339,12 +339,12 @@ class Scheduler(Evaluator):
             request = evaluator.reader.validate(evaluator.reader.read(document, **options))
             with evaluator.source.read() as connection:
                 run = evaluator.evaluate(connection, request)
-                explanation = make_explanation(connection, run, view)
-                if recorded_for is None:
-                    funnel = explanation["funnel"]
-                    return ExplanationResult(explanation=explanation, funnel=funnel)
-                recorded = build_funnel(run, connection)
-            decision = make_decision(run, recorded, EXPLAIN, recorded_for, changes)
+                explanation, funnel = make_explanation(
+                    connection, run, view, is_recorded=recorded_for is not None
+                )
+            if recorded_for is None:
+                return ExplanationResult(explanation=explanation, funnel=explanation["funnel"])
+            decision = make_decision(run, funnel, EXPLAIN, recorded_for, changes)
             explanation = {"decision": decision.uuid, **explanation}
             return ExplanationResult(
                 explanation=explanation, decision=decision, funnel=decision.funnel

@@ -37,7 +37,6 @@ from placement_sched.model.names import suggest_name
 from placement_sched.model.rejection import CANDIDATES, FILTERS
 from placement_sched.scheduler.decisions import build_restoring_overrides, make_decision
 from placement_sched.scheduler.explain.explanation import make_explanation
-from placement_sched.scheduler.explain.funnel import build_funnel
 from placement_sched.scheduler.explain.verdicts import build_verdicts, map_reported_trees
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.scheduler.replay import build_request
@@ -288,8 +287,7 @@ def _replay_run(
     request = scheduler.reader.validate(request)
     with scheduler.source.read() as connection:
         run = scheduler.evaluate(connection, request, seed=seed)
-        explanation = make_explanation(connection, run, view)
-        funnel = build_funnel(run, connection)
+        explanation, funnel = make_explanation(connection, run, view, is_recorded=True)
         replayed = build_decision_view(
             make_decision(run, funnel, EXPLAIN, NO_REQUEST, conditions.changes)
         )

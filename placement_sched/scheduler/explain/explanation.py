@@ -28,8 +28,10 @@ from placement_sched.explain.phrases import (
 from placement_sched.explain.report import SearchRun, list_near_misses
 from placement_sched.explain.stages import Stage, list_stages
 from placement_sched.explain.values import (
+    EVERYTHING,
     ExplanationView,
     FitSuggestion,
+    Funnel,
     NearMiss,
     NearMisses,
     build_hosts_json,
@@ -344,35 +346,46 @@ def _group_by_aggregates(
     return group_rows((list_aggregates(state), state) for state in states)
 
 
-def make_explanation(connection: Connection, run: SchedulingRun, view: ExplanationView) -> Json:
-    """Explain a run, with verdicts on the hosts that the view names."""
-    extra: Json = {}
+def make_explanation(
+    connection: Connection, run: SchedulingRun, view: ExplanationView, *, is_recorded: bool = False
+) -> tuple[Json, Funnel]:
+    """Explain a run, with verdicts on the hosts that the view names.
+
+    Also returns the funnel, which has rejections beyond the view if it ``is_recorded``.
+    """
+    verdict_keys: Json = {}
     chosen = run.request.chosen
     hosts = run.choice.first.build_host_reports() if run.choice else ()
+    recorded_view = ExplanationView()
     if view.hosts is None:
-        funnel = build_funnel(run, connection, view)
+        lengths = (view.max_rejected, recorded_view.max_rejected)
+        is_longer = is_recorded and all(lengths)  # 0 is no limit
+        funnel_view = replace(view, max_rejected=max(lengths)) if is_longer else view
+        funnel = build_funnel(run, connection, funnel_view)
+        # With named hosts, the verdicts have changes instead.
+        misses = funnel.allocation_candidates.nearest_misses
+        funnel = replace(funnel, would_fit=find_fitting_changes(connection, run, misses))
     else:
         trees_by_name = map_reported_trees(connection, view.hosts)
         nodes = (each.node for trees in trees_by_name.values() for each in trees)
         view = ExplanationView(frozenset([*trees_by_name, *nodes]), view.max_rejected)
         # Verdicts may need the rejections of all hosts.
-        funnel = build_funnel(run, connection, replace(view, max_rejected=0))
+        every = EVERYTHING if is_recorded else replace(view, max_rejected=0)
+        funnel = build_funnel(run, connection, every)
         host_verdicts = build_verdicts(connection, run, trees_by_name, funnel)
-        extra = {
+        verdict_keys = {
             "verdicts": [each.as_json() for each in host_verdicts],
             "stages": list_stages_of_run(run, host_verdicts),
         }
-    if view.hosts is None:  # otherwise the verdicts have changes for the named hosts
-        misses = funnel.allocation_candidates.nearest_misses
-        funnel = replace(funnel, would_fit=find_fitting_changes(connection, run, misses))
-    return {
+    explanation = {
         "outcome": SELECTED if run.selections else NO_VALID_HOST,
         "policy": chosen.policy.name if chosen else DEFAULT_POLICY,
-        **extra,
-        "funnel": funnel.as_json(view),
+        **verdict_keys,
+        "funnel": funnel.document if view == recorded_view else funnel.as_json(view),
         "hosts": build_hosts_json(hosts, view),
         "selections": [[each.as_json() for each in group] for group in run.selections],
     }
+    return explanation, funnel
 
 
 def list_stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> list[Json]:

@@ -4,6 +4,7 @@
 import pytest
 from sqlalchemy import text
 
+from placement_sched.explain.report import explain
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 
 SELECT_PATH = "/scheduler/v1/select_destinations"
@@ -202,6 +203,30 @@ def test_explanation_is_recorded_with_its_overrides_if_field_keep_is_true(cloud_
     assert shown["conditions"]["overrides"] == body["overrides"]
     assert shown["conditions"]["options"]["filter_scheduler.ram_weight_multiplier"] == -2.0
     assert cloud_app.get("/scheduler/v1/instances").json["instances"] == []
+
+
+@pytest.mark.parametrize("fields", [{}, {"hosts": ["cn1"]}, {"max_rejected": 1}])
+def test_recorded_explanation_has_one_funnel_with_all_hosts(cloud_app, monkeypatch, fields):
+    request = make_spec(make_uuid(1), flavor=make_flavor(vcpus=999))
+    body = {"request_spec": request, "keep": True}
+    expected = cloud_app.post_json("/scheduler/v1/explain", body).json["funnel"]
+    explained = []
+
+    def count_and_explain(run, view):
+        explained.append(run)
+        return explain(run, view)
+
+    monkeypatch.setattr("placement_sched.scheduler.explain.funnel.explain", count_and_explain)
+    response = cloud_app.post_json("/scheduler/v1/explain", {**body, **fields}).json
+    assert len(explained) == 1
+    recorded = cloud_app.get(f"{DECISIONS_PATH}/{response['decision']}").json["funnel"]
+    (step,), (recorded_step,), (expected_step,) = (
+        [each for each in shown["allocation_candidates"]["steps"] if each["rejected"]]
+        for shown in (response["funnel"], recorded, expected)
+    )
+    assert recorded_step == expected_step
+    assert len(recorded_step["rejected"]) > 1
+    assert len(step["rejected"]) == (1 if fields else len(expected_step["rejected"]))
 
 
 def test_explanation_with_too_many_overrides_or_changes_is_not_recorded(cloud_app):
