@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Titles of resource classes, and amounts with units."""
+"""Titles of resource classes, numbers with nouns, and amounts with units."""
 
 #: Titles of resource classes whose unit is in their name.
 _TITLES = {"MEMORY_MB": "Memory", "DISK_GB": "Disk"}
@@ -11,6 +11,11 @@ _UNITS = ("MiB", "GiB", "TiB", "PiB")
 def format_class(name: str) -> str:
     """Return the title of a resource class (``Memory`` for ``MEMORY_MB``)."""
     return _TITLES.get(name, name)
+
+
+def format_count(number: int, noun: str) -> str:
+    """Join a number with its noun, as ``1 host`` or ``2 hosts``."""
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def format_amount(amount: float, resource_class: str) -> str:

@@ -114,18 +114,12 @@ def _suggest_amounts(
     constraint: Constraint, inventories: Collection[UsedInventory]
 ) -> Iterator[SuggestedChange]:
     """Suggest requests with the nearest fitting amounts, smaller and larger."""
-    table = np.array(
-        [
-            (
-                min(inventory.capacity - used, inventory.max_unit),
-                inventory.min_unit,
-                inventory.step_size,
-            )
-            for inventory, used in ((each.inventory, each.used) for each in inventories)
-        ],
-        np.int64,
-    ).reshape(-1, 3)
-    max_amounts, min_units, step_sizes = table.T
+    limits = [
+        (min(item.capacity - each.used, item.max_unit), item.min_unit, item.step_size)
+        for each in inventories
+        for item in [each.inventory]
+    ]
+    max_amounts, min_units, step_sizes = np.array(limits, np.int64).reshape(-1, 3).T
     below, above = find_fitting_amounts(max_amounts, min_units, step_sizes, constraint.amount)
     values = {"resource_class": constraint.resource_class}
     for amount in (below.max(initial=0), above[above > 0].min(initial=MAX_INT + 1)):
@@ -288,7 +282,6 @@ class TreeAdvice:
     def _map_stages(
         self, options: Sequence[Sequence[int]], stages: Sequence[Stage]
     ) -> Mapping[int, int]:
-        """Map each pair to the stages that it meets after the changes, as bits."""
         covers: dict[int, int] = defaultdict(int)
         met, rejecting = self.reasons.checked.met, {item.stage.index for item in self.outcomes}
         for bit, stage in enumerate(stages):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from placement_sched.explain.amounts import format_amount, format_class
+from placement_sched.explain.amounts import format_amount, format_class, format_count
 from placement_sched.explain.nested_values import AnyNumber
 from placement_sched.model.clock import format_duration
 from placement_sched.model.document import Json
@@ -60,7 +60,6 @@ def _format_trait_detail(values: Json) -> str:
 
 
 def _describe_shortage(values: Json) -> str:
-    """Describe why the requested amount exceeds the free amount."""
     name, requested = values["resource_class"], values["requested"]
     if "unit" in values:
         return _describe_host_shortage(values)
@@ -70,30 +69,15 @@ def _describe_shortage(values: Json) -> str:
         return f"{name}: {amounts} requested, free on each provider: {free}"
     if "total" not in values:
         return f"{name}: {values['free']} free of {values['capacity']}, {requested} requested"
-    total, reserved = values["total"], values["reserved"]
-    if reserved >= total > 0:
-        return f"{name}: all {total} reserved, {requested} requested"
-    ratio = f"{values['allocation_ratio']:g}"
-    numbers = f"total {total}, reserved {reserved}, allocation_ratio {ratio}"
-    return f"{name}: capacity 0 ({numbers}), {requested} requested"
+    if values["reserved"] >= values["total"] > 0:
+        return f"{name}: all {values['total']} reserved, {requested} requested"
+    numbers = "total {total}, reserved {reserved}, allocation_ratio {allocation_ratio:g}"
+    return f"{name}: capacity 0 ({numbers.format_map(values)}), {requested} requested"
 
 
 def _describe_cut(values: Json) -> str:
-    """Describe that a host is beyond the limit of hosts."""
-    drawn = ", drawn at random" if values.get("random") else ""
-    limit = f"the limit of {values['hosts']} hosts{drawn}"
-    return f"fits, but was cut by {limit}, set by {format_option(values)}"
-
-
-def _describe_unit(values: Json) -> str:
-    requested = f"{values['requested']} requested"
-    if "max_unit" in values:
-        words = f"at most {values['max_unit']} in one allocation (max_unit)"
-    elif "min_unit" in values:
-        words = f"at least {values['min_unit']} in one allocation (min_unit)"
-    else:
-        words = f"only in steps of {values['step_size']} (step_size)"
-    return f"{values['resource_class']}: {words}, {requested}"
+    limit = f"{values['hosts']} hosts{', drawn at random' * bool(values.get('random'))}"
+    return f"fits, but was cut by the limit of {limit}, set by {format_option(values)}"
 
 
 def _shorten_shortage(values: Json) -> str:
@@ -116,7 +100,6 @@ def _describe_disabled(values: Json) -> str:
 
 
 def _describe_host_shortage(values: Json) -> str:
-    """Describe why the requested amount exceeds the free amount of a host."""
     total, of_disk = values["total"], " of disk" * (values["resource_class"] == "DISK_GB")
     words = f"{values['requested']} {values['unit']}{of_disk} requested"
     if values["requested"] > total:
@@ -174,10 +157,6 @@ def _describe_query(values: Json) -> str:
     return f"{values['requested']} does not hold: {attributes}".rstrip(": ")
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def _format_nodes(ids: Sequence[int]) -> str:
     return f"NUMA node{'s' * (len(ids) != 1)} {', '.join(map(str, ids))}"
 
@@ -214,7 +193,7 @@ _OVERCOMMIT = "free of {total} x {allocation_ratio:.12g}"
 NUMA_CAUSES: Mapping[str, _Text] = {
     "threads": "thread policy require requested, no core of the host has several threads",
     "nodes": lambda values: (
-        f"{_count(values['requested'], 'NUMA node')} requested, the host "
+        f"{format_count(values['requested'], 'NUMA node')} requested, the host "
         + (f"has {values['actual']}" if values["actual"] else "reports no NUMA topology")
     ),
     "arrangement": lambda values: (
@@ -225,7 +204,7 @@ NUMA_CAUSES: Mapping[str, _Text] = {
         )
     ),
     "devices": lambda values: (
-        f"{_count(values['requested'], 'PCI request')} cannot be served near NUMA nodes with "
+        f"{format_count(values['requested'], 'PCI request')} cannot be served near NUMA nodes with "
         "enough capacity. Free devices: "
         + (_join_places(values["devices"], "count") or "none at any node")
     ),
@@ -296,7 +275,8 @@ def _describe_devices(values: Json) -> str:
     requester = f"PCI alias {values['alias']}" if "alias" in values else f"port {values['port']}"
     conditions = values["conditions"]
     numbers = ", ".join(apply_text(_CONDITIONS[each["condition"]], each) for each in conditions)
-    return f"{_count(values['requested'], 'device')} for {requester} requested: {numbers}"
+    devices = format_count(values["requested"], "device")
+    return f"{devices} for {requester} requested: {numbers}"
 
 
 #: The reasons of ``pci_device``, by cause.
@@ -306,6 +286,7 @@ PCI_CAUSES: Mapping[str, _Text] = {
     "devices": _describe_devices,
 }
 _AMOUNT = "{resource_class}:{requested}"
+_UNIT = "{{resource_class}}: {}, {{requested}} requested"
 _OTHER_HOST = _fill("the request names cell {cell}", "the request names other hosts")
 _FOUND = "{key}: {requested!r} requested, {actual} found"
 _IGNORED = "ignore_hosts of the request names {}"
@@ -316,7 +297,14 @@ KINDS: Mapping[str, Kind] = {
     "no_inventory": Kind(
         "{resource_class}: none in inventory, {requested} requested", _shorten_shortage
     ),
-    "allocation_unit": Kind(_describe_unit, _shorten_shortage),
+    "allocation_unit": Kind(
+        _fill(
+            _UNIT.format("at most {max_unit} in one allocation (max_unit)"),
+            _UNIT.format("at least {min_unit} in one allocation (min_unit)"),
+            _UNIT.format("only in steps of {step_size} (step_size)"),
+        ),
+        _shorten_shortage,
+    ),
     "missing_trait": Kind(
         _prefix_root(_name("traits", "lacks trait {any}")),
         _name("traits", "no {any}"),

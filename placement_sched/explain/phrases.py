@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 
+from placement_sched.explain.amounts import format_count
 from placement_sched.explain.kinds import KINDS, apply_text, format_option
 from placement_sched.explain.nested_values import Names, merge_values, replace_numbers, with_names
 from placement_sched.model.document import Json
@@ -101,7 +102,6 @@ def format_reason(values: Json) -> str:
 
 
 def _add_provider(values: Json, words: str) -> str:
-    """Add the providers of a tree that a reason is about."""
     if count := values.get("provider_count"):
         return f"each of {count} providers: {words}"
     providers = list(values.get("providers", ()))
@@ -217,7 +217,7 @@ def describe_hosts_without(hosts: int, constraints: Sequence[Json], state: str =
     verb, meets = ("is", "meets") if hosts == 1 else ("are", "meet")
     disabled = f"{verb} {state} and " if are_disabled else ""
     but = f"all constraints but {join_words(labels)}" if labels else "all other constraints"
-    return f"{format_host_count(hosts)} {disabled}{meets} {but}"
+    return f"{format_count(hosts, 'host')} {disabled}{meets} {but}"
 
 
 def describe_last_stage(label: str, before: int) -> str:
@@ -233,7 +233,7 @@ def describe_last_filter(name: str, before: int) -> str:
     if name != COMPUTE_NODES:
         return describe_last_stage(name, before)
     return (
-        f"{format_host_count(before)} can take the request, but none is a known compute node: "
+        f"{format_count(before, 'host')} can take the request, but none is a known compute node: "
         "record nova's compute nodes with placement-sched nova adopt (see the guide, "
         '"Adopt it in a running cloud", "Hosts")'
     )
@@ -243,7 +243,7 @@ def describe_limit(option: Json, cut: int) -> str:
     """Return a further sentence about hosts beyond the limit."""
     return (
         f". The limit of candidates ({format_option(option)}) had already excluded "
-        f"{format_host_count(cut)}. Raise the limit, or set [placement] "
+        f"{format_count(cut, 'host')}. Raise the limit, or set [placement] "
         "allocation_candidates_generation_strategy = breadth-first"
     )
 
@@ -265,11 +265,6 @@ def describe_later_instance(placed: int, requested: int, stage: str | None) -> s
 def describe_room(at_most: int, instances: int) -> str:
     """Return a sentence about capacity for some of the instances."""
     return f"the hosts that passed have capacity for at most {at_most} of the {instances} instances"
-
-
-def format_host_count(count: int) -> str:
-    """Return a number of hosts, such as ``2 hosts``."""
-    return "1 host" if count == 1 else f"{count} hosts"
 
 
 def describe_traits(names: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from placement_sched.explain import phrases
+from placement_sched.explain.amounts import format_count
 from placement_sched.limits import MAX_FIT_EXAMPLES
 from placement_sched.model.constraint import LIMIT, Constraint, LimitingOption
 from placement_sched.model.document import Json
@@ -395,7 +396,7 @@ class FitSuggestion:
         """Return the sentence about the hosts."""
         number = len(self.hosts)
         is_single = number == 1 and self.exact
-        hosts = self.hosts[0] if is_single else phrases.format_host_count(number)
+        hosts = self.hosts[0] if is_single else format_count(number, "host")
         return f"{'' if self.exact else 'at least '}{hosts} {self.clause}"
 
     def as_json(self) -> Json:
@@ -493,13 +494,6 @@ class RoomReport:
         """Return the report as the value of ``room``."""
         return {key: value for key, value in asdict(self).items() if value != ""}
 
-    @property
-    def obstacle(self) -> Obstacle:
-        """Return the missing capacity as the stage that left no host."""
-        words = phrases.describe_room(self.at_most, self.instances)
-        subject = {"resource_class": self.resource_class} if self.resource_class else {}
-        return Obstacle("room", "room", words, {"kind": "room", **subject})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectorReport:
@@ -592,7 +586,9 @@ class Funnel:
     @property
     def _later_obstacle(self) -> Obstacle:
         if self.room is not None:
-            return self.room.obstacle
+            words = phrases.describe_room(self.room.at_most, self.room.instances)
+            values = phrases.select_subject({"kind": "room", **self.room.as_json()})
+            return Obstacle("room", "room", words, values)
         placed, requested, last_filter = 0, 0, None
         if self.later is not None:
             placed, requested = self.later.placed, self.later.requested

@@ -60,6 +60,7 @@ def render(
             ("No valid host", "bold red"), f"  {describe_obstacle(explanation)}"
         )
         for entry in funnel.get("would_fit", ())[:_MAX_REASONS]:
+            # Some entries only repeat the obstacle.
             if not _repeats(entry, funnel.get("obstacle", {})):
                 conclusion.append(f"\n  {entry['words']}", style="yellow")
     full = "█" if console.encoding.lower().startswith("utf") else "#"
@@ -85,7 +86,6 @@ def render(
 
 
 def _repeats(entry: Json, obstacle: Json) -> bool:
-    """Return whether an entry of ``would_fit`` only repeats the obstacle."""
     if entry["hosts"] == 1 or entry["change"] or entry["hosts"] != obstacle.get("hosts"):
         return False
     without = [
@@ -204,7 +204,6 @@ def _render_stage(name: str, stage: Json, color: str) -> RenderableType:
 
 
 def _render_best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
-    """Format the best hosts in columns, so that any number of weighers fits."""
     hosts, number = explanation["hosts"], count_passed(explanation)
     best = hosts[:BEST]
     table = make_table()
@@ -256,7 +255,6 @@ def _render_weight(weight: Json | None) -> Text:
 
 
 def _render_selected(selected: Sequence[Json], title: str) -> RenderableType:
-    """Format the host of each instance, with equal allocations only once."""
     amounts = [_format_amounts(selection) for selection in selected]
     is_same = len(set(amounts)) == 1
     table = make_table()

@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import flask
@@ -75,15 +76,15 @@ def _describe_conclusion(result: Json) -> tuple[bool, str]:
 
 
 def _compare_stage(name: str, first: Json | None, second: Json | None) -> _Row:
+    difference = ""
     if first is None or second is None:
         difference = "only here" if first is None else "not here"
-    else:
-        difference = _format_difference(second["after"] - first["after"])
+    elif more := second["after"] - first["after"]:
+        difference = f"{more:,} more left" if more > 0 else f"{-more:,} fewer left"
     return name, _format_count(first), _format_count(second), difference
 
 
 def _format_count(report: Json | None) -> str:
-    """Format the number of hosts after a stage, and before it if different."""
     if report is None:
         return _NONE
     before, after = report["before"], report["after"]
@@ -91,39 +92,21 @@ def _format_count(report: Json | None) -> str:
     return f"{after:,}{total}" if before else "not reached"
 
 
-def _format_difference(difference: int) -> str:
-    if not difference:
-        return ""
-    return f"{difference:,} more left" if difference > 0 else f"{-difference:,} fewer left"
-
-
 def _compare_ranks(first: Sequence[Json], second: Sequence[Json]) -> Iterator[_Row]:
-    """Yield a row for each rank with the best hosts of both explanations."""
-    ranks = {_format_name(host): rank for rank, host in enumerate(second, 1)}
-    for index in range(min(BEST, max(len(first), len(second)))):
-        difference = ""
-        if index < len(first):
-            difference = _describe_move(_format_name(first[index]), index + 1, ranks)
-        elif index < len(second):
-            difference = f"{_format_name(second[index])} passes only here"
-        yield str(index + 1), _format_host(first, index), _format_host(second, index), difference
-
-
-def _describe_move(name: str, rank: int, ranks: Mapping[str, int]) -> str:
-    new_rank = ranks.get(name)
-    if new_rank is None:
-        return f"{name} does not pass"
-    return "" if new_rank == rank else f"{name} is at place {new_rank}"
-
-
-def _format_host(hosts: Sequence[Json], index: int) -> str:
-    if index >= len(hosts):
-        return _NONE
-    return f"{_format_name(hosts[index])}, {hosts[index]['weight']:.3f}"
-
-
-def _format_name(host: Json) -> str:
-    return format_node(host["host"], host["node"])
+    ranks = {format_node(host["host"], host["node"]): rank for rank, host in enumerate(second, 1)}
+    for rank, hosts in enumerate(zip_longest(first[:BEST], second[:BEST]), 1):
+        name, new_name = (host and format_node(host["host"], host["node"]) for host in hosts)
+        if name is None:
+            difference = f"{new_name} passes only here"
+        elif name not in ranks:
+            difference = f"{name} does not pass"
+        else:
+            difference = "" if ranks[name] == rank else f"{name} is at place {ranks[name]}"
+        text, new_text = (
+            f"{format_node(host['host'], host['node'])}, {host['weight']:.3f}" if host else _NONE
+            for host in hosts
+        )
+        yield str(rank), text, new_text, difference
 
 
 _EXPLAIN = "/scheduler/v1/explain"
@@ -229,7 +212,6 @@ def report() -> flask.Response:
 def _describe_simulation(
     form_request: FormRequest, multipliers: Iterable[Mapping[str, Any]]
 ) -> list[str]:
-    """Describe each change of the cloud and each option that the form sets."""
     phrases = []
     for line in form_request.typed.get("change", "").splitlines():
         action, _, text = line.partition("=")
@@ -265,10 +247,6 @@ def _list_choices(client: ApiClient, form_request: FormRequest) -> dict[str, Any
 
 
 def _list_multipliers(policies: Iterable[Json], form_request: FormRequest) -> list[dict[str, Any]]:
-    """List the policy's weight multipliers, as configured and in the form.
-
-    Multipliers of 0 or at least 1000 are sorted last.
-    """
     by_name = {policy["name"]: policy["options"] for policy in policies}
     options = by_name.get((form_request.policy or "").lower()) or by_name.get(DEFAULT_POLICY, {})
     multipliers = [
@@ -281,24 +259,20 @@ def _list_multipliers(policies: Iterable[Json], form_request: FormRequest) -> li
         for key, option in options.items()
         if key.endswith(_MULTIPLIER) and isinstance(option["value"], int | float)
     ]
+    # Multipliers of 0 or at least 1000 come last.
     return sorted(
         multipliers, key=lambda item: (not 0 < abs(item["configured"]) < 1000, item["key"])
     )
 
 
 def _format_multiplier(key: str) -> str:
-    """Return the name of a multiplier in the form, such as ``metrics``."""
     group, _, name = key.partition(".")
     return name.removesuffix(_MULTIPLIER).strip("_").replace("_", " ") or group
 
 
 def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[str, Any]:
-    form_request, names, host = (
-        links.form_request,
-        client.map_aggregate_names(),
-        links.requested_host,
-    )
-    body = form_request.build_body(max_rejected=0)
+    form_request, host = links.form_request, links.requested_host
+    names, body = client.map_aggregate_names(), form_request.build_body(max_rejected=0)
     explanation = client.post(_EXPLAIN, body)
     view = build_explanation_view(explanation, names)
     hosts = {"hosts": [host]} if host else {}
@@ -334,7 +308,6 @@ def _compare_policies(
     explanation: Json,
     names: Mapping[str, str],
 ) -> Json | None:
-    """Compare an explanation with another policy's, or return None."""
     if not (policy := args.get("beside")):
         return None
     other = {**body, "policy": policy}
@@ -377,10 +350,6 @@ def _build_map_data(explanation: Json, stages: Sequence[StagePicture]) -> dict[s
 def _build_host_values(
     client: ApiClient, links: Links, against: Sequence[str], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Build the requested host's template values: verdict, path, weights.
-
-    ``against`` are the nodes whose weights are compared.
-    """
     host = links.requested_host
     others = [node for node in against if node and node != host]
     body = links.form_request.build_body(hosts=[host, *others], max_rejected=1)
@@ -403,11 +372,7 @@ def _build_host_values(
 
 
 def _compare_weights(first: Json, second: Json) -> tuple[tuple[str, float], ...]:
-    """Compare two hosts' weights by weigher, largest difference first.
-
-    ``first`` and ``second`` are hosts of an explanation. A difference is positive if the weigher
-    prefers the first host. Equal parts are omitted.
-    """
+    """Return the differences of two hosts' weights by weigher, largest first."""
     names = dict.fromkeys([*first["weights"], *second["weights"]])
     differences = [(name, get_weight(first, name) - get_weight(second, name)) for name in names]
     unequal = [pair for pair in differences if abs(pair[1]) >= _MIN_DIFFERENCE]
@@ -415,10 +380,6 @@ def _compare_weights(first: Json, second: Json) -> tuple[tuple[str, float], ...]
 
 
 def _build_stage_values(stages: Sequence[StagePicture], name: str, number: str) -> dict[str, Any]:
-    """Build the template values for a page of a stage's rejected hosts.
-
-    Raises :class:`NotFound` if the explanation has no such stage or page.
-    """
     stage = next((item for item in stages if item.name == name), None)
     if stage is None:
         raise NotFound(f"No host reached a stage {name!r} in this result")

@@ -297,15 +297,20 @@ class _NearMissEvaluation:
         first, *further = miss.constraints
         if first.kind == "forbidden_aggregate" and not further:
             names = CloudNames.read_names(self.run, [str(state.uuid) for state in passed])
-            by_aggregates = _group_by_aggregates(names, first, passed)
+            memberships = (names.memberships.get(str(each.uuid), frozenset()) for each in passed)
+            reserved = (own.intersection(first.names) for own in memberships)
+            by_aggregates = group_rows(
+                (tuple(sorted(uuids, key=names.get_name)), state)
+                for uuids, state in zip(reserved, passed, strict=True)
+            )
         for uuids, states in by_aggregates.items():
             several, change = len(states) > 1 or not exact, None
             needed = names.list_needed_traits(uuids)
-            if uuids:
-                aggregates = list(map(names.get_name, uuids))
-                clause = describe_reserved(aggregates, needed, several=several)
-            else:
-                clause = describe_would_fit(keys, (), names.names, several=several)
+            clause = (
+                describe_reserved(list(map(names.get_name, uuids)), needed, several=several)
+                if uuids
+                else describe_would_fit(keys, (), names.names, several=several)
+            )
             if needed:
                 change = build_change("ask_traits", {"traits": list(needed)})
             hosts = tuple(state.host for state in states)
@@ -332,18 +337,6 @@ def _remove_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:
             suffixed_traits=spec.image.suffixed_traits - set(traits),
         ),
     )
-
-
-def _group_by_aggregates(
-    names: CloudNames, constraint: Constraint, states: Sequence[HostState]
-) -> Mapping[tuple[str, ...], Sequence[HostState]]:
-    def list_aggregates(state: HostState) -> tuple[str, ...]:
-        aggregates = names.memberships.get(str(state.uuid), frozenset()).intersection(
-            constraint.names
-        )
-        return tuple(sorted(aggregates, key=names.get_name))
-
-    return group_rows((list_aggregates(state), state) for state in states)
 
 
 def make_explanation(

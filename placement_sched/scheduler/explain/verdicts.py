@@ -263,7 +263,6 @@ def compute_all_reasons_limit(run: SchedulingRun, searches: Sequence[Search]) ->
 
 
 def _map_first_reasons(funnel: Funnel) -> Mapping[tuple[str, str], list[RejectReason]]:
-    """Map host and node of each rejected host to a list of the first reason."""
     reasons: dict[tuple[str, str], list[RejectReason]] = {}
     stages = [
         (CANDIDATES, each.label, each.rejected) for each in funnel.allocation_candidates.steps
@@ -451,7 +450,11 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
                 reason = RejectReason(CANDIDATES, label, cause.rejection, cause.changes)
                 reasons[root].append(names.with_names(root, reason))
             uncertain.discard(root)
-            if not (rejected[root].is_certain and _has_known_changes(reasons[root])):
+            # The effect of a request with more traits is unknown.
+            first_changes = [each.changes[:1] for each in reasons[root]]
+            if not rejected[root].is_certain or not all(
+                change and change[0].action != "ask_traits" for change in first_changes
+            ):
                 uncertain.add(root)
             dropped = set()
             for step in steps:
@@ -463,16 +466,6 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
             if dropped:
                 relaxed[root] = remove_constraints(search_result.search.query, dropped)
     return _TreeResults(reasons, merge_results(candidates), relaxed, uncertain)
-
-
-def _has_known_changes(reasons: Sequence[RejectReason]) -> bool:
-    """Return whether each reason's first change has a certain effect.
-
-    The result is False if a reason has no changes, or if its first change adds traits to the
-    request.
-    """
-    changes = [next(iter(each.changes), None) for each in reasons]
-    return all(each is not None and each.action != "ask_traits" for each in changes)
 
 
 def _evaluate_changes(
@@ -524,7 +517,6 @@ def iterate_searches(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]
 def _get_states(
     run: SchedulingRun, nodes: Sequence[str], candidates: Candidates
 ) -> dict[str, HostState]:
-    """Build the states of these nodes before the run placed an instance."""
     if not nodes:
         return {}
     roots = set(nodes)
