@@ -13,7 +13,7 @@ from werkzeug.wsgi import ClosingIterator
 from placement_sched.api.metrics import Metrics, find_labels
 from placement_sched.api.versions import Headers
 from placement_sched.model.context import RequestIds, build_request_ids
-from placement_sched.scheduler.explain.funnel import log_slow
+from placement_sched.model.request_stats import log_slow
 
 StartResponse = Callable[..., Any]
 WSGI = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]

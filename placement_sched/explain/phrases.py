@@ -297,10 +297,6 @@ _ADVICE: Mapping[str, Callable[[Json], str]] = {
     "make_room": lambda values: (
         f"free {values['amount']} more of {values['resource_class']} on {values['provider']}"
     ),
-    "ask_amount": lambda values: (
-        f"request at {'most' if values['amount'] < values['instead_of'] else 'least'} "
-        f"{values['amount']} of {values['resource_class']}"
-    ),
     "ask": lambda values: (
         f"request at {'most' if values['amount'] < values['instead_of'] else 'least'} "
         f"{_format_amount(values)}"

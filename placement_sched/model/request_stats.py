@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of a request: statements, claims and stages."""
+"""Statistics of a request: statements, claims and stages, for metrics and logs."""
 
+import logging
 from collections import Counter
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
 from placement_sched.model.decision import RequestResult
 
@@ -46,3 +49,62 @@ def begin_stats() -> RequestStats:
     stats = RequestStats()
     _CURRENT.set(stats)
     return stats
+
+
+def log_slow(
+    logger: logging.Logger, name: str, status: str, fields: dict[str, Any], **attributes: Any
+) -> None:
+    """Log a warning with the current request's duration and statistics.
+
+    With ``[DEFAULT] use_json``, the record has the statistics: the number of SQL ``statements`` and
+    of ``candidates``, the milliseconds of each scheduling stage, the ``decision`` with its
+    ``outcome``, and a summary of the ``funnel``. ``fields``, among them ``duration_ms``, are added
+    and take precedence. ``attributes`` are further attributes of the log record.
+    """
+    statistics = _build_fields(get_request_stats())
+    logger.warning(
+        "slow: %s took %.1f s (%s); %s",
+        name,
+        fields["duration_ms"] / 1000,
+        status,
+        _describe(statistics),
+        extra={"extra": statistics | fields, **attributes},
+    )
+
+
+def _build_fields(stats: RequestStats) -> dict[str, Any]:
+    result = stats.result
+    decision = result and result.decision
+    return {
+        "statements": stats.statements,
+        "candidates": stats.candidates,
+        "stages_ms": {name: round(seconds * 1000, 1) for name, seconds in stats.stages.items()},
+        "decision": decision and decision.uuid,
+        "outcome": decision and decision.outcome,
+        "funnel": summarize_funnel(result.funnel) if result and result.funnel else None,
+    }
+
+
+def _describe(statistics: Mapping[str, Any]) -> str:
+    parts = [f"{statistics['statements']} SQL statements"]
+    if statistics["candidates"] is not None:
+        parts.append(f"{statistics['candidates']} candidates")
+    if statistics["stages_ms"]:
+        longest = sorted(statistics["stages_ms"].items(), key=lambda item: -item[1])
+        parts.append(", ".join(f"{name} {took:.0f} ms" for name, took in longest))
+    if statistics["funnel"]:
+        parts.append(f"hosts {statistics['funnel']}")
+    if statistics["decision"]:
+        parts.append(f"{statistics['outcome']}, decision {statistics['decision']}")
+    return "; ".join(parts)
+
+
+def summarize_funnel(funnel: Mapping[str, Any]) -> str:
+    """Format a funnel's numbers of hosts, such as ``300 > RamFilter 12``."""
+    candidates = funnel.get("allocation_candidates") or {}
+    steps = [(each["constraint"], each) for each in candidates.get("steps", ())]
+    steps += [(each["name"], each) for each in funnel.get("filters", ())]
+    if not steps:
+        return ""
+    removing = [f"{name} {each['after']}" for name, each in steps if each["after"] < each["before"]]
+    return " > ".join([str(steps[0][1]["before"]), *removing])

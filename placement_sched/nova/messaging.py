@@ -30,7 +30,7 @@ from placement_sched.errors import ConfigurationError, format_one_line
 from placement_sched.limits import MAX_ID_CHARACTERS
 from placement_sched.model.context import RequestIds
 from placement_sched.model.document import Json
-from placement_sched.scheduler.explain.funnel import log_slow
+from placement_sched.model.request_stats import log_slow
 
 with catch_warnings(action="ignore"):  # eventlet warns about its use
     import oslo_messaging

@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Conflict
-from placement_sched.model.request_stats import begin_stats, get_request_stats
+from placement_sched.model.request_stats import begin_stats, get_request_stats, summarize_funnel
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
@@ -72,3 +72,17 @@ def test_request_statistics_count_claim_retries(postgresql_server):
         1,
     )
     database.dispose()
+
+
+def test_funnel_summary_has_the_stages_that_removed_hosts():
+    steps = [
+        {"constraint": "resources", "before": 300, "after": 106},
+        {"constraint": "required", "before": 106, "after": 106},
+    ]
+    filters = [
+        {"name": "ComputeFilter", "before": 106, "after": 100},
+        {"name": "ImagePropertiesFilter", "before": 100, "after": 100},
+    ]
+    funnel = {"allocation_candidates": {"steps": steps}, "filters": filters}
+    assert summarize_funnel(funnel) == "300 > resources 106 > ComputeFilter 100"
+    assert summarize_funnel({"allocation_candidates": None, "filters": []}) == ""

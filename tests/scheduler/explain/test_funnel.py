@@ -7,7 +7,6 @@ Summary of a funnel in the log line of a slow request.
 import pytest
 
 from placement_sched.scheduler.explain import funnel
-from placement_sched.scheduler.explain.funnel import summarize_funnel
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import explain_request, make_flavor, make_report, make_spec
 from tests.support.versions import LATEST_HEADERS
@@ -66,20 +65,6 @@ def test_at_most_ten_unknown_hosts_have_a_warning(cloud, monkeypatch):
     assert warnings[10]["key"] == "ignore_hosts"
     last = "and 490 more names that do not exist, the first 'mars-10'"
     assert warnings[10]["detail"] == last
-
-
-def test_funnel_summary_has_the_stages_that_removed_hosts():
-    steps = [
-        {"constraint": "resources", "before": 300, "after": 106},
-        {"constraint": "required", "before": 106, "after": 106},
-    ]
-    filters = [
-        {"name": "ComputeFilter", "before": 106, "after": 100},
-        {"name": "ImagePropertiesFilter", "before": 100, "after": 100},
-    ]
-    funnel = {"allocation_candidates": {"steps": steps}, "filters": filters}
-    assert summarize_funnel(funnel) == "300 > resources 106 > ComputeFilter 100"
-    assert summarize_funnel({"allocation_candidates": None, "filters": []}) == ""
 
 
 def test_roots_without_compute_node_are_no_hosts_and_no_near_miss(sqlite_app):
