@@ -52,7 +52,7 @@ _EVALUATION_STEPS = 1000
 _SLOT_STEPS = 500
 #: Steps of each tree that is read for an evaluation.
 _READ_STEPS = 5
-#: Number of checks of a provider for a slot in one step of the budget.
+#: Number of checks of a provider for a slot in a step of the budget.
 _CHECKS_PER_STEP = 8
 #: Maximum number of amounts of a class that a reason lists.
 _MAX_LISTED = 3

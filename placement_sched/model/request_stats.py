@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of a request: statements, claims and stages, for metrics and logs."""
+"""Statistics of a request, and the log of slow requests."""
 
 import logging
 from collections import Counter

@@ -9,6 +9,7 @@ from placement_sched.explain.phrases import (
     build_reason,
     describe_code,
     describe_rejection,
+    describe_stage,
     format_clause,
     format_reason,
     format_title,
@@ -96,14 +97,20 @@ def test_rejection_with_a_text_of_its_own_keeps_the_text(kind):
     assert format_clause("F", entry, several=False) == "F rejects it: 2 of 3 nodes fit"
 
 
+def test_rejection_with_a_cause_of_a_newer_release_is_shown_with_its_text():
+    entry = {"kind": "numa_topology", "cause": "of_a_newer_release", "reason": "2 of 3 fit"}
+    assert merge_reasons([entry, entry]) == "2 of 3 fit"
+    assert describe_stage(entry) == "NUMA topology does not fit"
+
+
 def test_ids_of_numa_nodes_are_never_merged_as_numbers():
     def build_numa_entry(free, *nodes):
         amounts = {"requested": 8, "free": free, "total": 9}
         part = {"kind": "numa_topology", "cause": "memory", "host_nodes": nodes, **amounts}
         return build_entry("numa_topology", {"cause": "node", "instance_node": 0, "parts": [part]})
 
-    first, second, other = build_numa_entry(3, 0), build_numa_entry(5, 0), build_numa_entry(3, 1)
-    assert build_group_key(first) == build_group_key(second) != build_group_key(other)
+    first, second, third = build_numa_entry(3, 0), build_numa_entry(5, 0), build_numa_entry(3, 1)
+    assert build_group_key(first) == build_group_key(second) != build_group_key(third)
     assert merge_reasons([first, second]) == (
         "NUMA node 0 of the instance fits on no NUMA node of the host: NUMA node 0: 8 MB "
         "requested, 3..5 of 9 MB free"

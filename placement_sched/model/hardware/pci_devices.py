@@ -341,7 +341,7 @@ class TooFewDevices(Conflict):
     """A host has too few PCI devices for a request."""
 
     def __init__(self, rejection: Rejection) -> None:
-        """Keep the rejection, from which the front end makes the reason."""
+        """Keep the rejection, so that the caller can describe it."""
         super().__init__("too few PCI devices are free")
         self.rejection = rejection
 

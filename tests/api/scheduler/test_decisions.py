@@ -221,8 +221,8 @@ def test_recorded_explanation_has_one_funnel_with_all_hosts(cloud_app, monkeypat
     assert len(explained) == 1
     recorded = cloud_app.get(f"{DECISIONS_PATH}/{response['decision']}").json["funnel"]
     (step,), (recorded_step,), (expected_step,) = (
-        [each for each in shown["allocation_candidates"]["steps"] if each["rejected"]]
-        for shown in (response["funnel"], recorded, expected)
+        [each for each in funnel["allocation_candidates"]["steps"] if each["rejected"]]
+        for funnel in (response["funnel"], recorded, expected)
     )
     assert recorded_step == expected_step
     assert len(recorded_step["rejected"]) > 1
