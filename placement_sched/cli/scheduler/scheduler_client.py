@@ -216,4 +216,5 @@ def _build_error(response: ServiceResponse, base: str) -> Error:
     suffix = f" ({response.status}{f', {request_id}' if request_id else ''})"
     fault = error.get("fault")
     is_fault = isinstance(fault, dict) and {"problem", "path"} <= fault.keys()
-    return Error(f"{detail}{suffix}", fault={**fault, "rest": suffix} if is_fault else None)
+    error_class = NotFound if response.status == 404 else Error
+    return error_class(f"{detail}{suffix}", fault={**fault, "rest": suffix} if is_fault else None)

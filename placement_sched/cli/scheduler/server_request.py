@@ -47,10 +47,10 @@ def read_server_request(
         document, remarks = _build_from_record(record)
     else:
         arguments.wrong_input = 2
-        raise NotFound(
-            f"--server: there is no server {uuid}. Check the uuid, or name nova.conf with "
-            "--config-file to read nova's request specs"
-        )
+        source = "name nova.conf with --config-file to read nova's request specs"
+        if not scheduler.is_local:
+            source = "read nova's request specs: placement-sched explain --config-file nova.conf"
+        raise NotFound(f"--server: there is no server {uuid}. Check the uuid, or {source}")
     if host:
         remarks.append(f"Server {uuid} is on {host}: its own allocations count as used there")
     return {**document, "instance_uuids": [uuid]}, remarks

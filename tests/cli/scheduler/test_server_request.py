@@ -101,6 +101,9 @@ def test_request_of_a_server_is_read_from_an_api_server(cloud, run_main):
         options = ("--url", url, "--format", "json")
         status, printed, _ = run_main("explain", "--server", RECORDED_SERVER, *options)
         assert (status, json.loads(printed)["outcome"]) == (0, "selected")
+        status, _, error = run_main("explain", "--server", FAILED_SERVER, *options)
+    assert (status, f"there is no server {FAILED_SERVER}. Check the uuid" in error) == (2, True)
+    assert "placement-sched explain --config-file nova.conf" in error
 
 
 @pytest.mark.parametrize(
