@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.output import format_count, print_result, show_waiting
-from placement_sched.model.names import shorten_names
+from placement_sched.cli.output import print_result, show_waiting
+from placement_sched.model.names import format_count, shorten_names
 from placement_sched.operations.aggregate_check import AggregateCheck, check_aggregates
 
 _FOUND = 1

@@ -13,13 +13,14 @@ from enum import IntEnum
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import check_file_exists, hide_password, read_command_settings
-from placement_sched.cli.output import format_count, print_result, show_progress, show_waiting
+from placement_sched.cli.output import print_result, show_progress, show_waiting
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
+from placement_sched.model.names import format_count
 from placement_sched.nova.databases import (
     NovaDatabaseUnavailable,
     WrongNovaDatabase,

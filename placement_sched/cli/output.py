@@ -107,11 +107,6 @@ def print_result(arguments: argparse.Namespace, document: object, lines: Iterabl
         print_document(document, arguments.format)
 
 
-def format_count(number: int, noun: str) -> str:
-    """Join a number with its noun, as ``1 host`` or ``2 hosts``."""
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def make_table(*headings: str) -> TextTable:
     """Create a table with these columns, and a line under the headings."""
     table = TextTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))

@@ -32,7 +32,7 @@ from placement_sched.cli.database import (
     read_configuration,
 )
 from placement_sched.cli.login import add_login_arguments, make_adapters
-from placement_sched.cli.output import format_count, print_result, show_progress, show_waiting
+from placement_sched.cli.output import print_result, show_progress, show_waiting
 from placement_sched.clients.placement import RemotePlacement, open_trait_file, read_remote_hosts
 from placement_sched.clients.session import MICROVERSIONS, RemoteService, silence_library_logs
 from placement_sched.db.transaction import Database
@@ -41,7 +41,7 @@ from placement_sched.limits import MAX_VIOLATIONS
 from placement_sched.model.aggregates import HostMap
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.names import shorten_names
+from placement_sched.model.names import format_count, shorten_names
 from placement_sched.operations.checks import verify_invariants
 from placement_sched.operations.provider_sync import (
     LocalPlacement,

@@ -15,7 +15,7 @@ from placement_sched.explain.amounts import format_count
 from placement_sched.explain.kinds import KINDS, apply_text, format_option
 from placement_sched.explain.nested_values import Names, merge_values, replace_numbers, with_names
 from placement_sched.model.document import Json
-from placement_sched.model.names import join_words
+from placement_sched.model.names import format_count, join_words
 from placement_sched.model.rejection import COMPUTE_NODES, OTHER, USED_UP, Rejection
 
 #: The keys of the subject of a rejection, in order of preference.

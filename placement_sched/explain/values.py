@@ -15,7 +15,7 @@ from placement_sched.explain.amounts import format_count
 from placement_sched.limits import MAX_FIT_EXAMPLES
 from placement_sched.model.constraint import LIMIT, Constraint, LimitingOption
 from placement_sched.model.document import Json
-from placement_sched.model.names import join_words
+from placement_sched.model.names import format_count, join_words
 from placement_sched.model.rejection import (
     CANDIDATES,
     FILTERS,

@@ -181,6 +181,11 @@ def suggest_name(
     return suggest_names(noun, find_nearest(name, names, alike=alike), list_if_few(names), shown)
 
 
+def format_count(number: object, noun: str) -> str:
+    """Join a number with its noun, as ``1 host`` or ``2 hosts``."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def join_words(words: Iterable[str]) -> str:
     """Join words for a sentence: ``a``, ``a and b``, ``a, b and c``."""
     *head, last = words

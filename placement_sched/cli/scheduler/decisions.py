@@ -34,7 +34,6 @@ from placement_sched.cli.output import (
     Output,
     build_table,
     find_columns,
-    format_count,
     format_yaml,
     make_table,
     print_csv,
@@ -60,7 +59,7 @@ from placement_sched.explain.reader import format_value, with_all_keys
 from placement_sched.model.clock import format_duration, parse_time, read_duration, utcnow
 from placement_sched.model.decision import KINDS
 from placement_sched.model.document import Json, PathStep, join_keys
-from placement_sched.model.names import read_uuid
+from placement_sched.model.names import format_count, read_uuid
 from placement_sched.operations.periodic import purge_decisions
 
 #: Maximum number of instances of a decision in a list.

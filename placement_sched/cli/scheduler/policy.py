@@ -14,7 +14,6 @@ from placement_sched.cli.database import read_configuration
 from placement_sched.cli.output import (
     Column,
     Output,
-    format_count,
     make_table,
     print_output,
     print_result,
@@ -23,6 +22,7 @@ from placement_sched.cli.output import (
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
+from placement_sched.model.names import format_count
 from placement_sched.operations import aggregates
 from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.store.compute import host_aggregates

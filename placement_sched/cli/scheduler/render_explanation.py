@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.output import Column, format_count, make_table
+from placement_sched.cli.output import Column, make_table
 from placement_sched.cli.report.html import Heading
 from placement_sched.errors import Invalid
 from placement_sched.explain.nested_values import with_names
@@ -25,6 +25,7 @@ from placement_sched.explain.reader import (
 )
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
+from placement_sched.model.names import format_count
 
 #: Maximum number of passed hosts that are printed with their weights.
 BEST = 3

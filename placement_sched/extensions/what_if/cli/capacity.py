@@ -18,7 +18,6 @@ from placement_sched.cli.output import (
     Column,
     Output,
     format_amount,
-    format_count,
     make_table,
     print_output,
     show_waiting,
@@ -37,6 +36,7 @@ from placement_sched.explain.reader import format_limit_reason
 from placement_sched.extensions.what_if.capacity.count import CloudPart
 from placement_sched.extensions.what_if.cli.plan_output import print_unknown_facts
 from placement_sched.model.document import Json, PathStep
+from placement_sched.model.names import format_count
 
 #: Maximum number of limiting reasons per row.
 _MAX_REASONS = 3

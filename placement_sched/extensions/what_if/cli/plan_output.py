@@ -9,9 +9,10 @@ from operator import itemgetter
 
 from rich.console import Console
 
-from placement_sched.cli.output import Column, Output, format_count, make_table, print_output
+from placement_sched.cli.output import Column, Output, make_table, print_output
 from placement_sched.model.document import Json
 from placement_sched.model.instance_request import describe_unknown_facts
+from placement_sched.model.names import format_count
 from placement_sched.model.provider import describe_other_consumers
 
 #: Heading, key and columns of each printed part of a plan. Row keys are columns in lower case.
