@@ -235,11 +235,11 @@ def _format_adoption(database: str, done: Adoption) -> Iterator[str]:
         yield "nothing was changed (--dry-run)"
         return
     yield (
-        f"found: {counts.providers} resource providers ({counts.root_providers} roots), "
-        f"{counts.inventories} inventories, {counts.allocations} allocations of "
-        f"{counts.consumers} consumers, {counts.aggregates} aggregates, "
-        f"{counts.custom_traits} custom traits, "
-        f"{counts.custom_resource_classes} custom resource classes"
+        f"found: resource providers {counts.providers} (roots {counts.root_providers}), "
+        f"inventories {counts.inventories}, allocations {counts.allocations}, "
+        f"consumers {counts.consumers}, aggregates {counts.aggregates}, "
+        f"custom traits {counts.custom_traits}, "
+        f"custom resource classes {counts.custom_resource_classes}"
     )
     for note in describe_adoption(done):
         yield f"note: {note}"

@@ -683,4 +683,4 @@ def _format_healings(healings: Sequence[Healing], *, verbose: bool, dry_run: boo
         sum(healing.outcome in _HEAL_FAILURES for healing in healings),
         sum(healing.is_healed for healing in healings),
     )
-    yield f"{healed} instances {would}healed, {failed} failed"
+    yield f"{format_count(healed, 'instance')} {would}healed, {failed} failed"

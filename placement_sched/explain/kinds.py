@@ -12,7 +12,7 @@ from placement_sched.explain.amounts import format_amount, format_class, format_
 from placement_sched.explain.nested_values import AnyNumber
 from placement_sched.model.clock import format_duration
 from placement_sched.model.document import Json
-from placement_sched.model.names import suggest_names
+from placement_sched.model.names import format_count, suggest_names
 
 _Text = str | Callable[[Json], str]
 
@@ -54,6 +54,11 @@ def _name(key: str, text: str) -> Callable[[Json], str]:
     return lambda values: text.format(any=" or ".join(values[key]), all=",".join(values[key]))
 
 
+def _count(key: str, noun: str, text: str) -> Callable[[Json], str]:
+    """Return a text that begins with the number under ``key`` and its noun."""
+    return lambda values: text.format(format_count(values[key], noun), **values)
+
+
 def _format_trait_detail(values: Json) -> str:
     names = values["traits"]
     return str(names[0]) if len(names) == 1 else f"in:{','.join(names)}"
@@ -76,8 +81,9 @@ def _describe_shortage(values: Json) -> str:
 
 
 def _describe_cut(values: Json) -> str:
-    limit = f"{values['hosts']} hosts{', drawn at random' * bool(values.get('random'))}"
-    return f"fits, but was cut by the limit of {limit}, set by {format_option(values)}"
+    drawn = ", drawn at random" if values.get("random") else ""
+    limit = f"the limit of {format_count(values['hosts'], 'host')}{drawn}"
+    return f"fits, but was cut by {limit}, set by {format_option(values)}"
 
 
 def _shorten_shortage(values: Json) -> str:
@@ -443,10 +449,10 @@ KINDS: Mapping[str, Kind] = {
         "the host is isolated, a request without image is not",
     ),
     "max_instances": Kind(
-        "{actual} instances there, the maximum is {maximum}", "too many instances"
+        _count("actual", "instance", "{} there, the maximum is {maximum}"), "too many instances"
     ),
     "max_io_ops": Kind(
-        "{actual} instances busy with disks, the maximum is {maximum}",
+        _count("actual", "instance", "{} busy with disks, the maximum is {maximum}"),
         "too many instances with heavy I/O",
     ),
     "missing_metrics": _build_kind(
@@ -473,7 +479,7 @@ KINDS: Mapping[str, Kind] = {
         "requested by project {requested}, the host is for {projects}{others}",
     ),
     "query": Kind(_describe_query, "the query hint excludes it"),
-    "retry": Kind("already tried ({hosts} hosts so far)", "tried before"),
+    "retry": Kind(_count("hosts", "host", "already tried ({} so far)"), "tried before"),
     "same_host": _build_kind(
         "lacks the instance to be with", "same_host: the host has none of {instances}{others}"
     ),

@@ -181,11 +181,11 @@ def _check_rows(database: Database, schema: Result) -> Mapping[str, Result]:
     fix = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'
     details = (
         roots
-        and f"{roots} resource providers have no root provider id, so nothing is allocated from "
-        f"them. {fix}",
+        and "Nothing is allocated from resource providers without a root provider id. There "
+        f"{'is' if roots == 1 else 'are'} {roots}. {fix}",
         consumers
-        and f"{consumers} consumers have allocations but no record, so they are missing in "
-        f"the usage of projects. {fix}",
+        and "The usage of projects lacks consumers that have allocations but no record. There "
+        f"{'is' if consumers == 1 else 'are'} {consumers}. {fix}",
         names
         and f"{len(names)} standard traits or resource classes are not in the database, such as "
         f"{names[0]}. The server adds them when it starts. "

@@ -118,7 +118,7 @@ def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_db_com
     )
     assert f"indexes created: {hashed}consumers_consumer_type_id_idx\n" in printed
     assert "standard resource classes added: VCPU, MEMORY_MB" in printed
-    assert "found: 0 resource providers (0 roots)" in printed
+    assert "found: resource providers 0 (roots 0), inventories 0" in printed
     assert "note: its schema is now at 422ece571366 (Xena)" in printed
     # Adopted again, after an upgrade of this service.
     before, later = get_newest_revision(), add_revision()

@@ -327,7 +327,7 @@ def test_verbose_heal_allocations_prints_skipped_instances(sqlite_cloud):
             f"instance {build_consumer_uuid(2)}: would be created: 6 DISK_GB, 1024 MEMORY_MB, "
             f"2 VCPU of {CN1_UUID}"
         ),
-        "1 instances would be healed, 0 failed",
+        "1 instance would be healed, 0 failed",
     ]
 
 

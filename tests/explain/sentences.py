@@ -279,6 +279,7 @@ SENTENCES = [
     ("isolated", {}, "the host is isolated, a request without image is not"),
     ("isolated", {"isolated_image": "i9"}, "image i9 is isolated, the host is not"),
     ("max_instances", {"actual": 50, "maximum": 50}, "50 instances there, the maximum is 50"),
+    ("max_instances", {"actual": 1, "maximum": 1}, "1 instance there, the maximum is 1"),
     ("max_io_ops", {"actual": 8, "maximum": 8}, "8 instances busy with disks, the maximum is 8"),
     (
         "topology_spread",
@@ -333,6 +334,7 @@ SENTENCES = [
     ),
     ("query", {"requested": '["=",1,2]', "attributes": {}}, '["=",1,2] does not hold'),
     ("retry", {"hosts": 2}, "already tried (2 hosts so far)"),
+    ("retry", {"hosts": 1}, "already tried (1 host so far)"),
     ("same_host", {"instances": ["i1", "i2"]}, "same_host: the host has none of i1, i2"),
     (
         "scheduling_policy",

@@ -81,7 +81,9 @@ def render_list(page: Json, console: Console, rejected: str | None, place: str) 
     if counts := page.get("rejected"):
         unknown = f"For {counts['unknown']} of them, the recorded funnel does not show whether "
         details = f" {unknown}{rejected} was rejected" if counts["unknown"] else ""
-        console.print(f"{counts['examined']} decisions examined.{details}", soft_wrap=True)
+        console.print(
+            f"{format_count(counts['examined'], 'decision')} examined.{details}", soft_wrap=True
+        )
     if page["next"] is not None:
         console.print(f"there may be more: --marker {page['next']}", soft_wrap=True)
 
@@ -116,9 +118,10 @@ def render_decision(
     funnel = with_all_keys(decision["funnel"])
     candidates = funnel["allocation_candidates"]
     if not candidates["steps"] and candidates["hosts"]:
+        number = format_count(candidates["hosts"], "host")
         console.print(
-            f"{candidates['hosts']} hosts had allocation candidates (only 'explain' and 'decision "
-            "replay' show the steps of the search)",
+            f"{number} had allocation candidates (only 'explain' and 'decision replay' show the "
+            "steps of the search)",
             style="dim",
         )
     explanation = {

@@ -33,6 +33,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.names import (
     find_nearest,
+    format_count,
     format_suggestion,
     read_uuid,
     shorten_names,
@@ -552,7 +553,8 @@ def _search_named(client: ApiClient, text: str) -> Iterator[Hit]:
         for item in client.list_visible(path, key):
             identifier = item[alias] if alias else ""
             if text.lower() in item[name].lower() or text.lower() == identifier.lower():
-                detail = f"{len(item['hosts']):,} hosts" if kind == "Aggregate" else identifier
+                hosts = item["hosts"] if kind == "Aggregate" else ()
+                detail = format_count(len(hosts), "host") if kind == "Aggregate" else identifier
                 named = f"{address}={quote_plus(item[name])}"
                 yield Hit(kind, item[name], named, detail, identifier)
 

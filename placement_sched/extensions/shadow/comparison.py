@@ -298,7 +298,7 @@ def _judge(
             return shadow_result.SAME_HOST, more.removeprefix(". ") or None, None
         return shadow_result.EQUAL_WEIGHT, f"{nova} weighs the same as {ours}{more}", None
     if ours is not None and step.more and _can_be_equal(notes, step, counterpart):
-        why = f"{step.more} more hosts of the same weight as {ours} are not recorded"
+        why = f"further hosts of the same weight as {ours} that are not recorded: {step.more}"
         return shadow_result.UNKNOWN, why, None
     return _explain_disagreement(notes, step, nova, late=late, more=more)
 

@@ -46,6 +46,7 @@ from placement_sched.extensions.shadow.evaluator import (
 from placement_sched.extensions.shadow.tap import Tap
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.decision import ExplanationResult
+from placement_sched.model.names import format_count
 from placement_sched.model.shadow_result import AGREEING, DISAGREEING, ShadowResult
 from placement_sched.nova.databases import check_databases_set
 from placement_sched.nova.databases.placements import (
@@ -165,7 +166,8 @@ class AgreementTally:
 
     def __str__(self) -> str:
         share = 100 * self.agreed / self.compared if self.compared else 0.0
-        return f"{self.compared} instances compared with nova's choice, {share:.1f} % agree"
+        number = format_count(self.compared, "instance")
+        return f"{number} compared with nova's choice, {share:.1f} % agree"
 
 
 @dataclass(eq=False, slots=True, kw_only=True)

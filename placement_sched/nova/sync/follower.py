@@ -13,7 +13,6 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, format_error, format_one_line
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.names import join_words
 from placement_sched.nova.databases import NovaDatabaseUnavailable
 from placement_sched.nova.sync import SyncIssue, SyncReport, SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
@@ -221,10 +220,10 @@ class Follower:
             return False
         if lost:
             LOG.warning(
-                "the database of this service has lost records of %s: all of nova is read again. "
+                "the database of this service has lost records (%s): all of nova is read again. "
                 "If the database was made again, wait until each nova-compute has reported its "
                 "inventory, and run nova-manage placement heal_allocations and sync_aggregates",
-                join_words([f"{number} {noun}" for noun, number in lost.items()]),
+                ", ".join(f"{noun}: {number}" for noun, number in lost.items()),
             )
         return bool(lost)
 

@@ -83,7 +83,8 @@ def find_unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[Ineff
         detail = f"there is no {noun} {name!r}{suggest_name(noun, name, all_names[noun])}"
         reports.append(IneffectiveKey(key, "request_spec", detail, position))
     if more := unknown[MAX_COMPARED_NAMES:]:
-        detail = f"and {len(more)} more names that do not exist, the first {more[0].name!r}"
+        number = "1 more name" if len(more) == 1 else f"{len(more)} more names"
+        detail = f"and {number} without a host or node, such as {more[0].name!r}"
         reports.append(IneffectiveKey(more[0].key, "request_spec", detail, more[0].position))
     return tuple(reports)
 

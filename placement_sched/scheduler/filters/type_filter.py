@@ -4,6 +4,7 @@
 from dataclasses import replace
 
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.names import format_count
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
@@ -37,7 +38,7 @@ class TypeAffinityFilter(BaseHostFilter):
         items = host_state.instances.items()
         remaining = {uuid: each for uuid, each in items if _is_same(each.flavor, spec_obj.flavor)}
         count = len(host_state.instances) - len(remaining)
-        words = f"move away {count} instances of other flavors"
+        words = f"move away {format_count(count, 'instance')} of other flavors"
         after = {"instances": remaining}
         yield SuggestedChange("remove_instances", words, {"instances": count}, host=after)
 

@@ -93,7 +93,7 @@ def test_decisions_that_rejected_a_host_are_listed_with_reasons(cloud_app, brows
     select_hosts(cloud_app, make_spec(make_uuid(1), flavor=make_flavor(vcpus=99)), 409)
     page = browser.get(DECISIONS_PATH, params={"rejected": "cn1"})
     assert "99 requested" in page.html.select_one(".reasons").get_text()
-    assert "1 decisions were examined" in page.text
+    assert "Decisions examined: 1." in page.text
 
 
 def test_next_link_of_the_decision_list_shows_the_remaining_decisions_with_the_same_filter(

@@ -97,7 +97,7 @@ def judge_outcomes(record, *outcomes):
             build_evaluation_record(build_instance_step("a", more=3)),
             OUTCOME_ON_HOST_Z,
             UNKNOWN,
-            "3 more hosts of the same weight as a are not recorded",
+            "further hosts of the same weight as a that are not recorded: 3",
         ),
         (
             build_evaluation_record(build_instance_step("a", more=3), passed={"a": 1.0, "z": 0.5}),

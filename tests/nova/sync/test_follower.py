@@ -179,7 +179,7 @@ def test_lost_records_are_recorded_again_within_30_seconds(
     delete_rows(database, *TABLES[noun])
     sync_after_15_seconds()
     assert count_records(database) == recorded
-    assert f"the database of this service has lost records of 1 {noun}: all of nova" in caplog.text
+    assert f"the database of this service has lost records ({noun}: 1): all of nova" in caplog.text
 
 
 def test_lost_instances_are_recorded_again(follower, nova, database, sync_after_15_seconds):

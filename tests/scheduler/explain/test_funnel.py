@@ -63,7 +63,7 @@ def test_at_most_ten_unknown_hosts_have_a_warning(cloud, monkeypatch):
     assert compared == [f"mars-{number}" for number in range(10)]
     assert len(warnings) == 11
     assert warnings[10]["key"] == "ignore_hosts"
-    last = "and 490 more names that do not exist, the first 'mars-10'"
+    last = "and 490 more names without a host or node, such as 'mars-10'"
     assert warnings[10]["detail"] == last
 
 

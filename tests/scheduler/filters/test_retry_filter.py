@@ -18,13 +18,13 @@ def find_filter_rejection(retry):
     [
         ([["cn2", "node1"]], None),
         ([["cn1", "node2"], ["CN1", "node1"]], None),
-        ([["cn1", "node1"]], 1),
-        ([["cn9", "n"], ["cn1", "node1"]], 2),
+        ([["cn1", "node1"]], "1 host"),
+        ([["cn9", "n"], ["cn1", "node1"]], "2 hosts"),
     ],
     ids=str,
 )
 def test_host_of_an_earlier_attempt_is_rejected(hosts, number):
-    reason = number and f"already tried ({number} hosts so far)"
+    reason = number and f"already tried ({number} so far)"
     assert find_filter_rejection({"num_attempts": 2, "hosts": hosts}) == reason
     assert find_filter_rejection(None) is None
     assert find_filter_rejection({"num_attempts": 1}) is None

@@ -30,7 +30,7 @@ from placement_sched.extensions.what_if.cli.plan_output import print_line
 from placement_sched.extensions.what_if.plan_runs import PlanExecution
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.document import Json
-from placement_sched.model.names import canonicalize_uuid, suggest_name
+from placement_sched.model.names import canonicalize_uuid, format_count, suggest_name
 from placement_sched.model.plan_run import (
     COLD,
     DONE,
@@ -225,7 +225,7 @@ def _carry_out(
 ) -> int:
     uuid, has_report = run["uuid"], is_report(arguments)
     if has_report:
-        print_line(f"run {uuid}: {len(run['moves'])} moves, {run['method']}")
+        print_line(f"run {uuid}: {format_count(len(run['moves']), 'move')}, {run['method']}")
 
     def change(body: Json, instance: str | None) -> Json:
         path = () if instance is None else ("moves", instance)

@@ -45,7 +45,7 @@ from placement_sched.limits import MAX_FAILOVER_FLAVORS, MAX_FAILURE_SETS, MAX_R
 from placement_sched.model.document import Json
 from placement_sched.model.figures import Allowance
 from placement_sched.model.grouping import split_batches
-from placement_sched.model.names import suggest_name
+from placement_sched.model.names import format_count, suggest_name
 from placement_sched.scheduler.caches import Aggregates
 from placement_sched.scheduler.explain.verdicts import ReportedTree, TreesByName, build_verdicts
 from placement_sched.scheduler.scheduler import Evaluator, Scheduler, Simulation
@@ -67,12 +67,11 @@ _SETS = (
     "if its failure alone is uncovered"
 )
 _LATE = (
-    "{number:,} {noun}s are undetermined: the computation took longer than [scheduler] "
+    "{subject} undetermined: the computation took longer than [scheduler] "
     "failover_budget ({seconds:g} s), or a simulation longer than [scheduler] what_if_timeout"
 )
 _LARGEST_FIRST = (
-    "{number:,} {noun}s are uncovered if instances are placed largest first: another order may "
-    "place all"
+    "{subject} uncovered if instances are placed largest first: another order may place all"
 )
 
 
@@ -315,10 +314,10 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
         remaining = [each.as_json() for each in count_remaining(analysis)]
     counts = Counter(outcome.state for outcome in outcomes)
     if counts[UNDETERMINED] and not bounds:
-        late = {"number": counts[UNDETERMINED], "noun": query.noun, "seconds": query.seconds}
-        bounds.append(_LATE.format(**late))
+        subject = _count_domains(counts[UNDETERMINED], query.noun)
+        bounds.append(_LATE.format(subject=subject, seconds=query.seconds))
     if unproved := sum(not outcome.is_proved for outcome in outcomes):
-        bounds.append(_LARGEST_FIRST.format(number=unproved, noun=query.noun))
+        bounds.append(_LARGEST_FIRST.format(subject=_count_domains(unproved, query.noun)))
     reported = [each for each in outcomes if each.state != COVERED]
     reported.sort(key=lambda each: (each.state, -each.stuck_count, each.failure.name))
     return {
@@ -539,3 +538,7 @@ def _compute_spare_bound(
         of_others = screen.count_stuck(outcome.load) - max(-spare, 0)
         spare += outcome.stuck_count - of_others
     return max(spare, 0)
+
+
+def _count_domains(number: int, noun: str) -> str:
+    return f"{format_count(number, noun)} {'is' if number == 1 else 'are'}"

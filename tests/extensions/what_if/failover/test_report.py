@@ -71,7 +71,7 @@ def test_report_of_an_uncovered_host_is_inexact_if_another_order_may_place_all(s
     assert [len(failure["nowhere"]) for failure in result["failures"]] == [1]
     assert not result["exact"]
     assert result["bound"] == (
-        "1 hosts are uncovered if instances are placed largest first: another order may place all"
+        "1 host is uncovered if instances are placed largest first: another order may place all"
     )
 
 
@@ -196,7 +196,7 @@ def test_failures_that_are_not_examined_in_time_are_undetermined(make_app, sqlit
     result = compute_failover(app)
     assert read_counts_by_state(result) == {"covered": 1, "uncovered": 0, "undetermined": 1}
     assert not result["exact"]
-    assert result["bound"].startswith("1 hosts are undetermined: the computation took longer than")
+    assert result["bound"].startswith("1 host is undetermined: the computation took longer than")
 
 
 FLAVOR_1_GB, FLAVOR_4_GB, FLAVOR_9_GB = (
