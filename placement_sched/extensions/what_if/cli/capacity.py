@@ -243,7 +243,8 @@ def _run_failover(arguments: argparse.Namespace) -> int:
         replace_json_paths(find_place),
     ):
         result = scheduler.post("failover_capacity", body=body)
-    report = partial(_print_failover, result)
+        names = scheduler.map_aggregate_names()
+    report = partial(_print_failover, with_names(result, names))
     print_output(arguments, Output(result, _FAILOVER_COLUMNS, list(_list_failures(result)), report))
     return 0
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from tests.support.api_clouds import place_instance_on_host, report_hosts_with_instances
-from tests.support.scheduling import make_flavor, make_uuid
+from tests.support.api_clouds import make_zone, place_instance_on_host, report_hosts_with_instances
+from tests.support.scheduling import make_flavor, make_spec, make_uuid, select_hosts
 
 pytestmark = pytest.mark.slow
 
@@ -68,3 +68,11 @@ def test_unknown_facts_are_printed_with_the_failover_capacity(sqlite_app, run_fa
     status, printed, _ = run_failover_capacity("--host-failures", "1")
     facts = "scheduler hints, root disk (local or volume) and port resources of 1 server"
     assert (status, f"{facts} are not known and not considered" in printed) == (0, True)
+
+
+def test_reasons_without_a_place_name_aggregates(sqlite_app, run_cli):
+    report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
+    make_zone(sqlite_app, "north", "cn1")
+    select_hosts(sqlite_app, make_spec(make_uuid(1), availability_zone="north"))
+    status, printed, _ = run_cli("capacity", "--host-failures", "1")
+    assert (status, "member_of in:agg-north" in " ".join(printed.split())) == (0, True)
