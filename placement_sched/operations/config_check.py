@@ -292,7 +292,11 @@ def check_settings(settings: Settings) -> list[Problem]:
     faults = [(group, fault) for group, check in checks if (fault := _find_fault(check))]
     # The check of plugins above stops at the first option with an error.
     faults += (("", error) for error in find_class_errors(settings))
-    by_text = {fault.detail: _build_problem(fault, group) for group, fault in faults}
+    by_text = {
+        part.detail: _build_problem(part, group)
+        for group, fault in faults
+        for part in fault.parts or [fault]
+    }
     problems = list(by_text.values())
     if problems:
         return problems

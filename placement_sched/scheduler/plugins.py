@@ -323,7 +323,7 @@ def _call_all(calls: Iterable[Callable[[], Iterable[Loaded]]]) -> list[Loaded]:
     if len(errors) > 1:
         problems = "; ".join(error.problem for error in errors)
         joined = ConfigurationError(problems, option=errors[0].option)
-        joined.parts = errors
+        joined.parts = [part for error in errors for part in error.parts or [error]]
         raise joined
     for error in errors:
         raise error

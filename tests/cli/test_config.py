@@ -349,6 +349,20 @@ def test_config_validate_connects_only_with_the_database_option(run_config_valid
     )
 
 
+def test_each_plugin_that_cannot_be_imported_is_reported_once(validate_conf):
+    status, printed = validate_conf(
+        "[filter_scheduler]\navailable_filters = no.First\navailable_filters = no.Second\n"
+        "weight_classes = no.Weigher\n"
+    )
+    assert status == 1
+    option = "error: [filter_scheduler]"
+    assert [line.partition(" cannot")[0] for line in printed.splitlines()] == [
+        f"{option} available_filters: 'no.First'",
+        f"{option} available_filters: 'no.Second'",
+        f"{option} weight_classes: 'no.Weigher'",
+    ]
+
+
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
 def test_pending_database_upgrade_is_a_warning(
     kind, run_config_validate, run_main, tmp_path, monkeypatch
