@@ -24,7 +24,7 @@ from placement_sched.config.settings import Conf, Settings, replace_wrong_values
 from placement_sched.config.sources import read_sections, with_directories
 from placement_sched.db.migrate import get_newest_revision, read_current_revision
 from placement_sched.db.transaction import Database
-from placement_sched.errors import ConfigurationError, Unavailable, format_error
+from placement_sched.errors import ConfigurationError, NotAdopted, Unavailable, format_error
 from placement_sched.operations import config_check
 from placement_sched.operations.adopt import check_adopted
 from placement_sched.operations.aggregates import find_faults
@@ -175,11 +175,14 @@ def _check_database(settings: Settings) -> list[Problem]:
 
 
 def _check_schema(settings: Settings, database: Database) -> list[Problem]:
-    """Return the upgrade step that a server needs for this database."""
+    """Return the step that a server needs for this database.
+
+    A server starts without an upgrade of the schema, but not without an adoption.
+    """
     try:
         check_adopted(database)
         if not can_sync(settings, database):
             check_schema_revision(database)
     except Unavailable as failure:
-        return [Problem(None, format_error(failure), fatal=False)]
+        return [Problem(None, format_error(failure), fatal=isinstance(failure, NotAdopted))]
     return []

@@ -345,6 +345,15 @@ def test_database_must_be_named_on_the_command_line(
 
 
 @pytest.mark.parametrize("url_of_openstack_database", ["sqlite"], indirect=True)
+@pytest.mark.usefixtures("url_of_openstack_database")
+def test_config_validate_reports_a_database_that_is_not_adopted_as_an_error(run_main):
+    """No server starts with it."""
+    status, printed, _ = run_main("config", "validate", "--database")
+    assert status == 1
+    assert printed.startswith("error: the database belongs to OpenStack placement (revision ")
+
+
+@pytest.mark.parametrize("url_of_openstack_database", ["sqlite"], indirect=True)
 def test_database_with_an_unknown_revision_is_not_called_placements(
     url_of_openstack_database, run_main
 ):
