@@ -198,7 +198,9 @@ def _build_spec(arguments: argparse.Namespace) -> Json:
     for value in ("extra_specs", "image_properties"):
         values[value] = parse_pairs(values[value], _OPTION_OF[value])
     values["hints"] = parse_hints(values["hints"], _OPTION_OF["hints"])
-    return build_request_spec(values, _OPTION_OF)
+    is_word = getattr(arguments, "has_flavor_word", False)
+    labels = {**_OPTION_OF, "flavor": "FLAVOR"} if is_word else _OPTION_OF
+    return build_request_spec(values, labels)
 
 
 def _read_object(name: str) -> Json:

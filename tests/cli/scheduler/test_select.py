@@ -295,6 +295,7 @@ def test_invalid_explain_or_select_option_is_reported(run_cli, command, argument
             (("--flavor", "x", *words), "--flavor cannot be combined with --vcpus, --ram, --disk a")
             for words in (("--vcpus", "1"), ("--property", "a=b"))
         ),
+        (("x", "--vcpus", "1"), "placement-sched: FLAVOR cannot be combined with --vcpus, --ram"),
         (("--vcpus", "1", "--url", "http://[x"), "expected an http:// or https:// URL"),
         (("--vcpus", "1", "--url", "http://127.0.0.1:1/ü"), "/ü: not ASCII"),
         (("--vcpus", "1", "--url", "ftp://x"), "expected an http:// or https:// URL"),
