@@ -67,11 +67,11 @@ _SETS = (
     "if its failure alone is uncovered"
 )
 _LATE = (
-    "{subject} undetermined: the computation took longer than [scheduler] "
+    "{failures} undetermined: the computation took longer than [scheduler] "
     "failover_budget ({seconds:g} s), or a simulation longer than [scheduler] what_if_timeout"
 )
 _LARGEST_FIRST = (
-    "{subject} uncovered if instances are placed largest first: another order may place all"
+    "{failures} uncovered if instances are placed largest first: another order may place all"
 )
 
 
@@ -301,6 +301,7 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
     elif number > 1:
         limits = {"number": number, "noun": query.noun, "limit": MAX_FAILURE_SETS}
         bounds.append(_SETS.format(sets=sets, **limits))
+    size = 1 if bounds else number
     outcomes = [Outcome(each, compute_load(each.hosts, loads)) for each in failures]
     requests = read_requests(scheduler, {key: each.document for key, each in instances.items()})
     with scheduler.hold_query_slot():
@@ -314,10 +315,11 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
         remaining = [each.as_json() for each in count_remaining(analysis)]
     counts = Counter(outcome.state for outcome in outcomes)
     if counts[UNDETERMINED] and not bounds:
-        subject = _count_domains(counts[UNDETERMINED], query.noun)
-        bounds.append(_LATE.format(subject=subject, seconds=query.seconds))
+        failing = _format_failures(counts[UNDETERMINED], size, query.noun)
+        bounds.append(_LATE.format(failures=failing, seconds=query.seconds))
     if unproved := sum(not outcome.is_proved for outcome in outcomes):
-        bounds.append(_LARGEST_FIRST.format(subject=_count_domains(unproved, query.noun)))
+        failing = _format_failures(unproved, size, query.noun)
+        bounds.append(_LARGEST_FIRST.format(failures=failing))
     reported = [each for each in outcomes if each.state != COVERED]
     reported.sort(key=lambda each: (each.state, -each.stuck_count, each.failure.name))
     return {
@@ -336,6 +338,14 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
         "duration": round(monotonic() - began, 3),
         "computed_at": now.isoformat(),
     }
+
+
+def _format_failures(count: int, size: int, noun: str) -> str:
+    """Return the subject of a sentence about failures of ``size`` hosts each, with its verb."""
+    plural, verb = ("", "is") if count == 1 else ("s", "are")
+    if size > 1:
+        return f"{count:,} set{plural} of {size} {noun}s {verb}"
+    return f"{count:,} {noun}{plural} {verb}"
 
 
 def _join(failures: Iterable[Failure]) -> Failure:
@@ -538,7 +548,3 @@ def _compute_spare_bound(
         of_others = screen.count_stuck(outcome.load) - max(-spare, 0)
         spare += outcome.stuck_count - of_others
     return max(spare, 0)
-
-
-def _count_domains(number: int, noun: str) -> str:
-    return f"{format_count(number, noun)} {'is' if number == 1 else 'are'}"

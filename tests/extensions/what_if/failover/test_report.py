@@ -75,6 +75,22 @@ def test_report_of_an_uncovered_host_is_inexact_if_another_order_may_place_all(s
     )
 
 
+def test_inexact_report_of_two_failures_counts_sets_of_hosts(sqlite_app):
+    hosts = [
+        make_report("cn1"),
+        make_report("cn2", memory_mb=4096),
+        make_report("cn3", memory_mb=3072),
+        make_report("cn4", memory_mb=512),
+    ]
+    sqlite_app.post_json(NODES_PATH, hosts)
+    store_flavor(sqlite_app, "large", ram=3072)
+    store_flavor(sqlite_app, "medium", ram=2048)
+    for number, name in enumerate(["large", "medium", "medium"], 1):
+        place_instance_on_host(sqlite_app, number, "cn1", flavor=name)
+    result = compute_failover(sqlite_app, host_failures=2)
+    assert result["bound"].startswith("2 sets of 2 hosts are uncovered if instances are placed")
+
+
 def test_report_of_an_uncovered_host_is_exact_if_no_instance_finds_a_place(sqlite_app):
     report_hosts_with_instances(sqlite_app, ["cn1", "cn2"], [])
     make_zone(sqlite_app, "az1", "cn1")
