@@ -270,14 +270,14 @@ def describe_adoption(adoption: Adoption) -> tuple[str, ...]:
         )
     if counted.roots_without_node:
         notes.append(
-            f"{counted.roots_without_node} root providers are not hosts yet: placement-sched nova "
-            "adopt --config-file nova.conf records the compute nodes of a nova. Report others "
+            f"root providers that are not hosts yet: {counted.roots_without_node}. placement-sched "
+            "nova adopt --config-file nova.conf records the compute nodes of a nova. Report others "
             "under the provider's uuid (PUT /scheduler/v1/compute_nodes/{uuid})"
         )
     if counted.overfull_inventories:
         notes.append(
-            f"{counted.overfull_inventories} inventories are over-allocated, so "
-            "nothing more is allocated from them until this is repaired"
+            f"over-allocated inventories: {counted.overfull_inventories}. Nothing more is "
+            "allocated from them until this is repaired"
         )
     if counted.without_root or counted.incomplete_consumers:
         notes.append("some rows are incomplete: run placement-sched status upgrade check")
