@@ -17,6 +17,7 @@ import orjson
 
 from placement_sched.api.in_process import Reply, call_application
 from placement_sched.api.middleware import REQUEST_ID, find_context
+from placement_sched.api.request import STATUS_PHRASES
 from placement_sched.extensions.console.forms import LABELS
 from placement_sched.model.document import Json, PathStep, find_name, join_keys, split_json_path
 from placement_sched.model.short_forms import FORM_FIELD_BY_PATH
@@ -74,7 +75,7 @@ class ApiError(Exception):
 
     def __init__(self, reply: Reply) -> None:
         self.status = HTTPStatus(reply.status)
-        self.title = self.status.phrase
+        self.title = STATUS_PHRASES[reply.status]
         self.error = _parse_error(reply)
         self.detail = with_form_labels(self.error) or self.title
         super().__init__(self.detail)

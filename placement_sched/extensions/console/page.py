@@ -16,7 +16,7 @@ import flask
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
 from placement_sched.api.middleware import WSGI, StartResponse
-from placement_sched.api.request import get_status
+from placement_sched.api.request import STATUS_PHRASES, get_status
 from placement_sched.cli.report.html import TEMPLATES, Heading, build_environment
 from placement_sched.cli.service import resolve
 from placement_sched.config.settings import Settings
@@ -312,7 +312,7 @@ def render_error_page(status: int, detail: str) -> flask.Response:
 
     ``detail`` is a sentence.
     """
-    title = HTTPStatus(status).phrase
+    title = STATUS_PHRASES[status]
     values = {"status": int(status), "detail": detail, "share": None}
     return render_page("error.html", title, values, status=status)
 

@@ -3,7 +3,8 @@
 
 import pytest
 
-from placement_sched.extensions.console.client import with_form_labels
+from placement_sched.api.in_process import Reply
+from placement_sched.extensions.console.client import ApiError, with_form_labels
 from tests.extensions.console.pages import browser as browser  # noqa: PLC0414 - a fixture
 
 SIZE_FIELDS = {"vcpus": "1", "ram": "1", "disk": "1"}
@@ -96,6 +97,11 @@ def test_error_response_of_the_proxied_api_is_unchanged(browser):
         "value": "-1",
         "expected": 0,
     }
+
+
+def test_title_of_an_error_does_not_depend_on_the_interpreter():
+    """Python 3.13 has another phrase for this status."""
+    assert ApiError(Reply(413, {}, b"")).title == "Request Entity Too Large"
 
 
 @pytest.mark.parametrize(
