@@ -26,6 +26,7 @@ from placement_sched.cli.arguments import (
     add_html,
     add_verbose,
     parse_positive_number,
+    rejected_arguments,
     replace_hyphens,
 )
 from placement_sched.cli.database import read_configuration
@@ -483,7 +484,8 @@ def run_purge(arguments: argparse.Namespace) -> int:
     now = utcnow()
     # Times are recorded in seconds: decisions of the current second are included.
     following_second = (now + timedelta(seconds=1)).isoformat()
-    until = following_second if arguments.all else parse_time(arguments.before, now, "--before")
+    with rejected_arguments():
+        until = following_second if arguments.all else parse_time(arguments.before, now, "--before")
     query = {name: getattr(arguments, name) for name in _COMMON_FILTERS}
     with replace_json_paths(lambda _steps, _key: "--before"):
         decisions = read_query({**query, "until": until})
@@ -512,8 +514,9 @@ def _build_query(arguments: argparse.Namespace) -> dict[str, str]:
     query = {name: getattr(arguments, name) for name in (*_COMMON_FILTERS, *_FILTERS)}
     query = {name: value for name, value in query.items() if value is not None}
     now = utcnow()
-    for name in {"since", "until"} & query.keys():
-        query[name] = parse_time(query[name], now, f"--{name}")
+    with rejected_arguments():
+        for name in {"since", "until"} & query.keys():
+            query[name] = parse_time(query[name], now, f"--{name}")
     return query
 
 

@@ -10,7 +10,13 @@ import sys
 from datetime import datetime
 from functools import partial
 
-from placement_sched.cli.arguments import Commands, add_command, add_files, add_format
+from placement_sched.cli.arguments import (
+    Commands,
+    add_command,
+    add_files,
+    add_format,
+    rejected_arguments,
+)
 from placement_sched.cli.database import (
     check_database_adopted,
     describe_database,
@@ -93,4 +99,6 @@ def _run_report(arguments: argparse.Namespace) -> int:
 
 
 def _read_since(text: str) -> datetime:
-    return formats.read(formats.parse_datetime, parse_time(text, utcnow(), "--since"), "--since")
+    with rejected_arguments():
+        time = parse_time(text, utcnow(), "--since")
+        return formats.read(formats.parse_datetime, time, "--since")

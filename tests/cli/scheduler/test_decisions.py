@@ -206,6 +206,7 @@ def test_decision_list_of_an_empty_database_prints_a_message(run_cli):
     [
         (["list", "--marker", "x"], 1, "marker"),
         (["list", "--limit", "0"], 2, "--limit"),
+        (["list", "--since", "today"], 2, "--since: 'today' is neither an age (30m, "),
         (["show", UNKNOWN_UUID], 1, UNKNOWN_UUID),
         (["show", "nonsense"], 1, "neither the uuid of a decision nor a request id"),
         (
@@ -217,7 +218,7 @@ def test_decision_list_of_an_empty_database_prints_a_message(run_cli):
         (["replay", REQUEST_ID, "--settings", "tomorrow"], 2, "--settings"),
         (["show"], 2, "required"),
         (["purge"], 2, "required"),
-        (["purge", "--older-than", "long ago"], 1, "'long ago' is neither an age (30m, 2h, 7d)"),
+        (["purge", "--older-than", "long ago"], 2, "--before: 'long ago' is neither an age (30m, "),
         (["watch", UNKNOWN_UUID], 1, f"No decision with uuid {UNKNOWN_UUID} found"),
         (["watch", "--instance", make_uuid(1)], 1, "selected a host: only a decision without a"),
         *(

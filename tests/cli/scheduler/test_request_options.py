@@ -30,14 +30,6 @@ def test_error_in_a_file_of_changes_is_reported_with_the_line(get_error, tmp_pat
         ),
         (("decision", "list", "--instance", "x"), "--instance: 'x' is not a uuid"),
         (("decision", "show", "--instance", "x"), "--instance: 'x' is not a uuid"),
-        (
-            ("decision", "list", "--since", "x"),
-            "--since: 'x' is neither an age (30m, 2h, 7d) nor an ISO 8601 time",
-        ),
-        (
-            ("decision", "purge", "--before", "x"),
-            "--before: 'x' is neither an age (30m, 2h, 7d) nor an ISO 8601 time",
-        ),
     ],
 )
 def test_invalid_value_of_a_request_option_is_reported(get_error, arguments, words):
