@@ -40,13 +40,14 @@ help: ## show this list
 	@echo 'To change it:'
 	@grep -hE '^[a-z-]+:.*## dev:' $(MAKEFILE_LIST) | sort -t: -k1,1 | $(LIST)
 
-CHECK_PYTHON = @$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("$(PYTHON) is Python \
-	%d.%d: set PYTHON to Python 3.11 or newer (make PYTHON=python3.11)" % sys.version_info[:2])'
+# The variable of make that names the interpreter.
+check_python = @$($(1)) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("$($(1)) is Python \
+	%d.%d: set $(1) to Python 3.11 or newer (make $(1)=python3.11)" % sys.version_info[:2])'
 # pip takes a while, without output.
 INSTALLING = @echo 'installing dependencies into $(@D), about a minute'
 
 $(VENV)/.run: setup.cfg pyproject.toml
-	$(CHECK_PYTHON)
+	$(call check_python,PYTHON)
 	$(INSTALLING)
 	$(PYTHON) -m venv $(VENV)
 	rm -rf placement_sched.egg-info # its entry points would hide new ones
@@ -59,7 +60,7 @@ $(VENV)/.develop: $(VENV)/.run
 	@touch $@
 
 $(PEER)/.ready: setup.cfg
-	$(CHECK_PYTHON)
+	$(call check_python,PEER_PYTHON)
 	$(INSTALLING)
 	$(PEER_PYTHON) -m venv $(PEER)
 	$(PEER_PYTHON) -c "import configparser; c = configparser.ConfigParser(); c.read('setup.cfg'); print(c['options.extras_require']['differential'])" > $(PEER)/requirements.txt
@@ -145,7 +146,7 @@ docs: $(VENV)/.develop ## build the API reference and the operator's guide
 	@echo 'the API reference: $(CURDIR)/doc/build/api-ref/index.html'
 
 $(VENV)/.release: setup.cfg pyproject.toml
-	$(CHECK_PYTHON)
+	$(call check_python,PYTHON)
 	$(INSTALLING)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --editable '.[release]'

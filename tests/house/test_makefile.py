@@ -54,19 +54,19 @@ def test_make_prints_a_message_before_pip_runs(target, tmp_path):
         assert "/pip install" in pip
 
 
-@pytest.mark.parametrize("target", ["demo", "peer"])
-def test_make_rejects_an_old_python_at_once(target, tmp_path):
+@pytest.mark.parametrize(("target", "variable"), [("demo", "PYTHON"), ("peer", "PEER_PYTHON")])
+def test_make_rejects_an_old_python_at_once(target, variable, tmp_path):
     python = tmp_path / "python3.9"
     code = "import sys; sys.version_info = (3, 9, 2); exec(sys.argv[1])"
     python.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$2\"\n")
     python.chmod(0o755)
     folders = [f"VENV={tmp_path / 'run'}", f"PEER={tmp_path / 'peer'}"]
-    command = ["make", "--no-print-directory", target, f"PYTHON={python}", *folders]
+    command = ["make", "--no-print-directory", target, f"{variable}={python}", *folders]
     process = run_captured(command, cwd=ROOT)
     assert process.returncode == 2
     assert process.stdout == ""
-    reason = "is Python 3.9: set PYTHON to Python 3.11 or newer (make PYTHON=python3.11)"
-    assert process.stderr.startswith(f"{python} {reason}\n")
+    advice = f"set {variable} to Python 3.11 or newer (make {variable}=python3.11)"
+    assert process.stderr.startswith(f"{python} is Python 3.9: {advice}\n")
 
 
 def test_make_docs_prints_the_path_of_the_pages():
