@@ -139,7 +139,7 @@ class ListCommand(_SchedulerCommand, command.Lister):
         return names, [tuple(_build_cells(columns, row)) for row in output.rows]
 
 
-class _ReportedList(ListCommand):
+class ReportedList(ListCommand):
     """List that is printed as a report, unless a format is chosen."""
 
     def prints_report(self, arguments: argparse.Namespace) -> bool:
@@ -180,11 +180,11 @@ def _define(base: type, module: str, words: str, summary: str) -> Any:
 
 DecisionList = _define(ListCommand, "decisions", "decision list", "List recorded decisions.")
 DecisionReplay = _define(
-    ListCommand, "decisions", "decision replay", "Repeat the request of a decision."
+    ReportedList, "decisions", "decision replay", "Repeat the request of a decision."
 )
 DecisionShow = _define(_Show, "decisions", "decision show", "Show a recorded decision.")
 Explain = _define(
-    _ReportedList, "select", "explain", "Show the stages of a request, without a claim."
+    ReportedList, "select", "explain", "Show the stages of a request, without a claim."
 )
 HostList = _define(ListCommand, "hosts", "host list", "List hosts with their free resources.")
 HostShow = _define(_Show, "hosts", "host show", "Show a host.")

@@ -57,13 +57,18 @@ def test_openstack_scheduler_select_records_a_decision(client, reported_hosts):
     assert decision["Hosts"] == [selection["Host"]]
     shown = client.get_json("scheduler", "decision", "show", decision["Decision"])
     assert shown["Outcome"] == "selected"
-    assert client.get_json("scheduler", "decision", "replay", decision["Decision"]) == []
+    replay = ("scheduler", "decision", "replay", decision["Decision"])
+    assert client.get_json(*replay) == []
+    assert "nothing differs\n" in client.run(*replay).stdout
 
 
 def test_openstack_scheduler_commands_print_capacity_plan_and_policies(client, reported_hosts):
     (capacity,) = client.get_json("scheduler", "capacity", *SIZE_OPTIONS)
     assert capacity["Fit"] > 0
-    assert client.get_json("scheduler", "plan", "--change", "drain=cn1") == []
+    assert " more fit\n" in client.run("scheduler", "capacity", *SIZE_OPTIONS).stdout
+    plan = ("scheduler", "plan", "--change", "drain=cn1")
+    assert client.get_json(*plan) == []
+    assert "no instance has to move\n" in client.run(*plan).stdout
     (policy,) = client.get_json("scheduler", "policy", "list")
     options = client.get_json("scheduler", "policy", "show", policy["Policy"])
     assert {"Option", "Value", "From", "Place"} == set(options[0])

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands of this extension for ``openstack scheduler``."""
 
-from placement_sched.cli.openstack_client import ListCommand, define_command
+from placement_sched.cli.openstack_client import ReportedList, define_command
 
 _FOLDER = "placement_sched.extensions.what_if.cli"
 
 Capacity = define_command(
-    ListCommand, f"{_FOLDER}.capacity", "capacity", "Count the instances that still fit."
+    ReportedList, f"{_FOLDER}.capacity", "capacity", "Count the instances that still fit."
 )
 Plan = define_command(
-    ListCommand, f"{_FOLDER}.plan", "plan", "Show the moves that changes of the cloud cause."
+    ReportedList, f"{_FOLDER}.plan", "plan", "Show the moves that changes of the cloud cause."
 )
 Rebalance = define_command(
-    ListCommand, f"{_FOLDER}.plan", "rebalance", "Propose moves of instances."
+    ReportedList, f"{_FOLDER}.plan", "rebalance", "Propose moves of instances."
 )
