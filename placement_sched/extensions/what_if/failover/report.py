@@ -341,7 +341,7 @@ def report_failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json
 
 
 def _format_failures(count: int, size: int, noun: str) -> str:
-    """Return the subject of a sentence about failures of ``size`` hosts each, with its verb."""
+    """Return the subject and verb of a sentence about failures."""
     plural, verb = ("", "is") if count == 1 else ("s", "are")
     if size > 1:
         return f"{count:,} set{plural} of {size} {noun}s {verb}"
