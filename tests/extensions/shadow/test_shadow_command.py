@@ -124,7 +124,7 @@ def test_shadow_report_counts_requests_since_the_given_time(
 @pytest.mark.parametrize("since", ["yesterday", "9999999999999d"])
 def test_invalid_since_option_of_shadow_report_is_an_error(run_with_conf, shadow_conf, since):
     done = run_with_conf(shadow_conf, "nova-shadow", "report", "--since", since)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("placement-sched: ")
     assert "--since" in done.stderr
     assert len(done.stderr.splitlines()) == 1
