@@ -13,11 +13,6 @@ def format_class(name: str) -> str:
     return _TITLES.get(name, name)
 
 
-def format_count(number: int, noun: str) -> str:
-    """Join a number with its noun, as ``1 host`` or ``2 hosts``."""
-    return f"{number} {noun}{'s' * (number != 1)}"
-
-
 def format_amount(amount: float, resource_class: str) -> str:
     """Format an amount of a resource class, such as ``1.5 TiB`` or ``1,024``."""
     return " ".join(filter(None, format_number(amount, resource_class)))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from placement_sched.explain.amounts import format_amount, format_class, format_count
+from placement_sched.explain.amounts import format_amount, format_class
 from placement_sched.explain.nested_values import AnyNumber
 from placement_sched.model.clock import format_duration
 from placement_sched.model.document import Json

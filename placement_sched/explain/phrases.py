@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 
-from placement_sched.explain.amounts import format_count
 from placement_sched.explain.kinds import KINDS, apply_text, format_option
 from placement_sched.explain.nested_values import Names, merge_values, replace_numbers, with_names
 from placement_sched.model.document import Json

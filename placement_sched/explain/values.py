@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from placement_sched.explain import phrases
-from placement_sched.explain.amounts import format_count
 from placement_sched.limits import MAX_FIT_EXAMPLES
 from placement_sched.model.constraint import LIMIT, Constraint, LimitingOption
 from placement_sched.model.document import Json

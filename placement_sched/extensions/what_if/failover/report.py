@@ -45,7 +45,7 @@ from placement_sched.limits import MAX_FAILOVER_FLAVORS, MAX_FAILURE_SETS, MAX_R
 from placement_sched.model.document import Json
 from placement_sched.model.figures import Allowance
 from placement_sched.model.grouping import split_batches
-from placement_sched.model.names import format_count, suggest_name
+from placement_sched.model.names import suggest_name
 from placement_sched.scheduler.caches import Aggregates
 from placement_sched.scheduler.explain.verdicts import ReportedTree, TreesByName, build_verdicts
 from placement_sched.scheduler.scheduler import Evaluator, Scheduler, Simulation
