@@ -86,6 +86,17 @@ def read_text(file: str) -> str:
         raise Invalid(f"{file} is not UTF-8: {failure}") from None
 
 
+def write_text(file: str, text: str) -> None:
+    """Write a text file (``-``: standard output), or raise :class:`Invalid`."""
+    if file == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as failure:
+        raise Invalid(f"{file}: {failure.strerror}") from None
+
+
 def print_document(document: object, form: str) -> None:
     """Print ``document`` as ``json`` or ``yaml``."""
     as_json = json.dumps(document, indent=2, ensure_ascii=False) + "\n"

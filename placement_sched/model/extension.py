@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 LOG = logging.getLogger(__name__)
 ENTRY_POINT_GROUP = "placement_sched.extensions"
@@ -41,6 +41,8 @@ class Extension:
       (:class:`placement_sched.operations.periodic.PeriodicTask`).
     * ``old_rows``: ``purge(connection, before)`` deletes rows that are older than a time. It is
       called once a minute if ``[scheduler] decision_retention`` is set.
+    * ``translator``: ``read(file)`` returns the :class:`Translator` of a file of names, for the
+      option ``--names`` of commands that call the scheduler API.
     * ``gauges``: ``build(scheduler, outside)`` returns Prometheus collectors. ``outside(read)``
       wraps a function for use outside of requests.
 
@@ -68,10 +70,21 @@ class Extension:
     start_line: str = ""
     periodic_tasks: str = ""
     old_rows: str = ""
+    translator: str = ""
     gauges: str = ""
     nova_modules: str = ""
     lookups: str = ""
     placement_client: str = ""
+
+
+class Translator(Protocol):
+    """Translation of requests to a cloud with other names, and of its responses."""
+
+    def convert(self, document: Any, key: str = "") -> Any:
+        """Return a request, or the value of a key, with the names of the cloud."""
+
+    def restore(self, document: Any) -> Any:
+        """Return a response with the original names."""
 
 
 @cache

@@ -8,6 +8,7 @@ import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -18,7 +19,12 @@ from requests import ConnectTimeout
 
 from placement_sched.api.in_process import make_adapter
 from placement_sched.app import make_local_application
-from placement_sched.cli.arguments import EmbeddedParser, add_output, parse_seconds
+from placement_sched.cli.arguments import (
+    EmbeddedParser,
+    add_output,
+    parse_seconds,
+    rejected_arguments,
+)
 from placement_sched.cli.database import check_file_exists, hide_password, read_command_settings
 from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.clients.session import (
@@ -29,6 +35,7 @@ from placement_sched.clients.session import (
 )
 from placement_sched.errors import Error, Invalid, NotFound, NoValidHost, ServiceFailed, Unavailable
 from placement_sched.model.document import Json, build_json_path, find_invalid_text
+from placement_sched.model.extension import Translator, find_extensions, load_hooks
 from placement_sched.schemas.formats import show_value
 
 #: Default timeout of a request, in seconds. Longer than the server waits for locks.
@@ -65,6 +72,9 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of a server and of the output."""
     add_server_arguments(parser)
     add_output(parser)
+    if any(extension.translator for extension in find_extensions().values()):
+        help_ = "the file of names of an anonymised cloud: translate the request and the answer"
+        parser.add_argument("--names", metavar="FILE", help=help_)
 
 
 class SchedulerClient:
@@ -94,6 +104,7 @@ class SchedulerClient:
         self._url = _API_PATH.sub("", self._service.url)
         self.place = self._url if database is None else database
         self.is_local = database is not None
+        self.translator: Translator | None = None
 
     def get(self, *path: str, query: Query | None = None) -> Json:
         """Return the resource or list at a path below ``/scheduler/v1``.
@@ -120,8 +131,8 @@ class SchedulerClient:
         """
         path = f"{self._url}/compute/v2.1/os-aggregates"
         with suppress(ServiceFailed):
-            names = self._compute.read_list(path, "aggregates", itemgetter("uuid", "name"))
-            return dict(names)
+            names = dict(self._compute.read_list(path, "aggregates", itemgetter("uuid", "name")))
+            return dict(self._restore(names))
         return {}
 
     def list_flavor_names(self) -> list[str]:
@@ -137,9 +148,18 @@ class SchedulerClient:
             return False
         return True
 
+    def _restore(self, document: Any) -> Any:
+        with rejected_arguments():
+            return self.translator.restore(document) if self.translator else document
+
     def _call(
         self, method: str, *path: str, query: Query | None = None, body: Json | None = None
     ) -> Json:
+        if self.translator:
+            path = (path[0], *(self.translator.convert(step, "host") for step in path[1:]))
+            pairs = query.items() if isinstance(query, Mapping) else query or ()
+            query = [(key, self.translator.convert(value, key)) for key, value in pairs]
+            body = self.translator.convert(body)
         if invalid := find_invalid_text(body):
             text, keys = invalid
             problem = f"{show_value(text)} is not valid UTF-8"
@@ -164,6 +184,7 @@ class SchedulerClient:
                 f"{self.place} did not answer within {self._timeout:g} s and may still process "
                 "the request: increase --timeout SECONDS"
             ) from None
+        response = replace(response, document=self._restore(response.document))
         if not 200 <= response.status < 300:
             raise _build_error(response, self.place)
         if isinstance(document := response.document, dict):
@@ -188,6 +209,16 @@ def _find_endpoint(adapter: Adapter, **criteria: Any) -> str | None:
 @contextmanager
 def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerClient]:
     """Yield the scheduler that the arguments select, and close it at the end."""
+    with _open_client(arguments) as client:
+        if file := getattr(arguments, "names", None):
+            (read_translator,) = load_hooks("translator")
+            with rejected_arguments():
+                client.translator = read_translator(file)
+        yield client
+
+
+@contextmanager
+def _open_client(arguments: argparse.Namespace) -> Iterator[SchedulerClient]:
     if client := getattr(arguments, "scheduler", None):  # of the openstack command
         yield client
         return

@@ -11,5 +11,6 @@ EXTENSION = Extension(
         "placement_sched.extensions.fleet.fleet_command": {
             "fleet": "describe a whole cloud in a readable file"
         },
-    }
+    },
+    translator="placement_sched.extensions.fleet.anonymize:read_translator",
 )

@@ -2,19 +2,17 @@
 """``fleet load`` and ``fleet dump``: a whole cloud in a readable file."""
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from pathlib import Path
 
 from placement_sched.cli import database as databases
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.output import print_result, read_text, show_waiting
+from placement_sched.cli.output import print_result, read_text, show_waiting, write_text
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Invalid
+from placement_sched.extensions.fleet import anonymize_command
 from placement_sched.model.clock import utcnow
 from placement_sched.model.names import shorten_names
 from placement_sched.operations.fleet.cloud import fold
@@ -48,9 +46,13 @@ def register(commands: Commands) -> None:
     )
     add_format(parser)
     summary = "write a file that recreates this cloud if loaded into an empty database"
-    parser = add_command(group, "dump", summary, run_dump).add_examples("dump.yaml")
+    parser = add_command(group, "dump", summary, run_dump).add_examples(
+        "dump.yaml", "share.yaml --anonymize --names names.json"
+    )
     help_ = "the file to write (default: standard output)"
     parser.add_argument("file", metavar="FILE", nargs="?", default="-", help=help_)
+    anonymize_command.add_anonymize_arguments(parser)
+    anonymize_command.register(group)
 
 
 def run_load(arguments: argparse.Namespace) -> int:
@@ -87,18 +89,16 @@ def run_dump(arguments: argparse.Namespace) -> int:
 
     The file ``-`` is the standard output.
     """
+    anonymize_command.check_anonymize_arguments(arguments)
     with (
         read_configuration(arguments, must_exist=True) as (settings, database),
         show_waiting("reading the cloud"),
     ):
-        text = dump_file(database, settings, utcnow)
-    if arguments.file == "-":
-        sys.stdout.write(text)
-        return 0
-    try:
-        Path(arguments.file).write_text(text, encoding="utf-8")
-    except OSError as failure:
-        raise Invalid(f"{arguments.file}: {failure.strerror}") from None
+        if arguments.anonymize:
+            text = anonymize_command.dump_anonymised(database, settings, arguments.names)
+        else:
+            text = dump_file(database, settings, utcnow)
+    write_text(arguments.file, text)
     return 0
 
 

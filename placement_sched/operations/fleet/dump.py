@@ -2,7 +2,7 @@
 """Dump of a cloud as a fleet file, with an entry for similar objects."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -36,12 +36,19 @@ _NEW_INVENTORY = Inventory(resource_class="", total=0)
 _SIZES = ("vcpus", "memory_mb", "local_gb", "memory_mb_used", "local_gb_used")
 _SERVICE = {key: key for key in ("binary", "disabled_reason", "forced_down", "last_seen_up")}
 _NAMES = ("uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up")
+#: Returns the sort key of a name.
+SortKey = Callable[[str], Any]
 _REPORT = {key: key for key in compute_node.REPORT_KEYS if key not in _NAMES}
 
 
-def build_document(state: State, settings: Settings, now: datetime) -> Json:
-    """Build the document of a cloud, without empty sections."""
-    writer = _Writer(MergeState(state, settings, now))
+def build_document(
+    state: State, settings: Settings, now: datetime, get_sort_key: SortKey = split_numbers
+) -> Json:
+    """Build the document of a cloud, without empty sections.
+
+    ``get_sort_key`` returns the sort key of a name.
+    """
+    writer = _Writer(MergeState(state, settings, now), get_sort_key)
     return _drop_empty(
         version=VERSION,
         resource_classes=sorted(state.resource_classes),
@@ -171,19 +178,23 @@ def _build_owner(consumer: ConsumerClaim) -> Json:
 
 
 class _Writer:
-    def __init__(self, merge_state: MergeState) -> None:
+    def __init__(self, merge_state: MergeState, get_sort_key: SortKey) -> None:
         self._merge_state, state = merge_state, merge_state.before
+        self._get_sort_key = get_sort_key
         self._state = state
         self._aggregates = state.map_aggregates_by_host()
         self._ratios = state.map_ratios_by_host(merge_state.policies)
         self._disabled = state.find_disabled_hosts()
-        children = sorted(state.providers.values(), key=lambda child: split_numbers(child.name))
+        children = sorted(state.providers.values(), key=lambda child: get_sort_key(child.name))
         self._children = group_rows((child.parent, child) for child in children)
 
     def build_hosts(self) -> list[Json]:
         nodes = sorted(
             self._state.nodes.values(),
-            key=lambda node: (split_numbers(node.host), split_numbers(node.hypervisor_hostname)),
+            key=lambda node: (
+                self._get_sort_key(node.host),
+                self._get_sort_key(node.hypervisor_hostname),
+            ),
         )
         return _share_entries((_build_node_names(node), self._build_host(node)) for node in nodes)
 
@@ -245,7 +256,9 @@ class _Writer:
         times = {node.host: node.last_seen_up for node in nodes}
         services = self._state.services.values()
         objects = []
-        for service in sorted(services, key=lambda item: (item.binary, split_numbers(item.host))):
+        for service in sorted(
+            services, key=lambda item: (item.binary, self._get_sort_key(item.host))
+        ):
             reported = times.get(service.host) if service.is_compute else None
             uuid = _build_id("uuid", service.uuid, "service", service.host, service.binary)
             entry = _build_service(service, reported)
@@ -256,7 +269,7 @@ class _Writer:
     def build_instances(self) -> list[Json]:
         instances = sorted(
             self._state.instances.values(),
-            key=lambda instance: (split_numbers(instance.display_name), instance.uuid),
+            key=lambda instance: (self._get_sort_key(instance.display_name), instance.uuid),
         )
         return _share_entries(
             (_build_instance_names(instance), self._build_instance(instance))
