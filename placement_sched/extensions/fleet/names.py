@@ -81,7 +81,8 @@ class Names:
             if document["version"] != _VERSION:
                 raise Invalid(f"{file} has version {document['version']}, expected {_VERSION}")
             names = cls(bytes.fromhex(document["key"]), document["names"])
-            is_valid = len(names.key) == _KEY_BYTES and names._names_by_label is not None
+            are_texts = all(isinstance(label, str) for label in names._names_by_label)
+            is_valid = are_texts and len(names.key) == _KEY_BYTES
         except OSError as failure:
             raise Invalid(f"{file}: {failure.strerror}") from None
         except (ValueError, TypeError, LookupError, AttributeError):
