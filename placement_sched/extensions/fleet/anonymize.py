@@ -85,11 +85,12 @@ _METADATA = re.compile(
     rf"trait:.*|{POLICY_KEY}|\w+_(allocation_ratio|weight_multiplier)|max_\w+_per_host"
 )
 _PROPERTIES = frozenset((*READERS, *LEGACY_NAMES, "hw_numa_cpus", "hw_numa_mem"))
-#: Image properties that no filter reads and that may contain names.
-_FREE_PROPERTIES = re.compile(
-    "(img_)?(mappings|block_device_mapping|root_device_name)|img_signature.*|os_admin_user"
-    "|os_command_line|hw_ephemeral_encryption_secret_uuid"
-)
+#: Image properties that may be names. A weigher counts the properties that images share.
+_NAME_PROPERTIES = frozenset(
+    ("img_root_device_name", "root_device_name", "img_signature", "img_signature_certificate_uuid")
+) | {"os_admin_user", "os_command_line", "hw_ephemeral_encryption_secret_uuid"}
+#: Lists of devices, which no plugin reads.
+_LIST_PROPERTIES = re.compile("(img_)?(mappings|block_device_mapping)")
 #: Extra specs of hardware, and extra specs that name PCI aliases or keys of metadata.
 _HARDWARE = re.compile(
     r"(hw(_\w+)?|os|quota|trust|pci_passthrough|scheduler):.*|group_policy|hide_hypervisor_id"
@@ -304,7 +305,10 @@ class Anonymizer:
         if key == "instance_type" or key in _ATTRIBUTES:
             return self._convert_parts(_KINDS.get(key, kinds.FLAVOR), value)
         # Properties may have a prefix, such as isolation.os_distro.
-        if _METADATA.fullmatch(key) or _is_property(re.split(r"\W", key)[-1]):
+        name = re.split(r"\W", key)[-1]
+        if name in _NAME_PROPERTIES:
+            return self._convert_parts(kinds.VALUE, value)
+        if _METADATA.fullmatch(key) or _is_property(name):
             return value
         return self._convert_words(value) if key in self.keys or self.keeps_all else None
 
@@ -342,11 +346,15 @@ class Anonymizer:
         return self._convert_words(value) if is_stat else self._convert_text(value)
 
     def _convert_properties(self, properties: Mapping[str, Any]) -> Json:
-        return {
-            self._convert_text(key): self.convert(value, key) if key in _KINDS else value
-            for key, value in properties.items()
-            if _GROUP_KEY.fullmatch(key) or key in _KINDS or _is_property(key) or self.keeps_all
-        }
+        converted = {}
+        for key, value in properties.items():
+            if key in _NAME_PROPERTIES and isinstance(value, str):
+                converted[key] = self._convert_name(kinds.VALUE, value)
+            elif key in _KINDS:
+                converted[key] = self.convert(value, key)
+            elif _GROUP_KEY.fullmatch(key) or _is_property(key) or self.keeps_all:
+                converted[self._convert_text(key)] = value
+        return converted
 
     def _convert_stats(self, stats: Mapping[str, str]) -> dict[str, str]:
         converted = {}
@@ -431,8 +439,8 @@ def _replace_operands(text: str, replace_value: Callable[[str], str]) -> str:
 
 
 def _is_property(name: str) -> bool:
-    """Return whether filters read an image property, and its value is no name."""
-    return name.partition(".")[0] in _PROPERTIES and not _FREE_PROPERTIES.fullmatch(name)
+    """Return whether filters read an image property of this name."""
+    return name.partition(".")[0] in _PROPERTIES and not _LIST_PROPERTIES.fullmatch(name)
 
 
 class NamesTranslator:

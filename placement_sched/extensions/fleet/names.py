@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -116,8 +116,10 @@ class Names:
     def find_label(self, kind: str, name: str) -> str:
         """Return the label of a name in a request.
 
-        A request names a provider in the place of a host.
+        A request may name a provider in the place of a host, and any address.
         """
+        if kind == ADDRESS:
+            return self._label_address(name)
         label = self.get_label(kind, name)
         if kind != HOST or label != name:
             return label
@@ -195,14 +197,21 @@ class Names:
         return f"{_PREFIXES[kind]}{position:0{_DIGITS}x}"
 
     def _label_address(self, text: str) -> str:
-        """Return another address, equal in as many leading bits as originally."""
+        """Return another address. Addresses of a subnet stay in a subnet of that size."""
         address = ip_address(text)
-        bits = f"{int(address):0{address.max_prefixlen}b}"
-        family, number = str(address.version), 0
-        for place, bit in enumerate(bits):
-            is_flipped = int(self._digest(ADDRESS, family, bits[:place]), 16) & 1
-            number = 2 * number + (int(bit) ^ is_flipped)
-        return str(type(address)(number))
+        return str(type(address)(self._flip_bits(address, address.max_prefixlen)))
+
+    def _flip_bits(
+        self, address: IPv4Address | IPv6Address, length: int, *, is_label: bool = False
+    ) -> int:
+        """Flip leading bits, each depending on the digest of the original bits before it."""
+        original = number = ""
+        for bit in f"{int(address):0{address.max_prefixlen}b}"[:length]:
+            digest = self._digest(ADDRESS, str(address.version), original)
+            flipped = str(int(bit) ^ int(digest, 16) & 1)
+            original += flipped if is_label else bit
+            number += flipped
+        return int(number.ljust(address.max_prefixlen, "0"), 2)
 
     def _digest(self, *parts: str) -> str:
         return hmac.digest(self.key, "\0".join(parts).encode(), "sha256").hex()
@@ -235,12 +244,11 @@ class Names:
         return label
 
     def _restore_subnet(self, label: str) -> str:
-        """Restore a subnet by an address in it."""
+        """Restore the leading bits of a subnet. Its other bits are 0."""
         with suppress(ValueError):
-            subnet, bits = ip_network(label), label.partition("/")[2]
-            for name, address in self.labels.get(ADDRESS, {}).items():
-                if ip_address(address) in subnet:
-                    return str(ip_network(f"{name}/{bits}", strict=False))
+            subnet = ip_network(label)
+            number = self._flip_bits(subnet.network_address, subnet.prefixlen, is_label=True)
+            return f"{type(subnet.network_address)(number)}/{subnet.prefixlen}"
         return label
 
 

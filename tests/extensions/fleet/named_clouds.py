@@ -18,6 +18,19 @@ IMAGES = ["acme-rhel", "Ubuntu of Blue"]
 LAST_SEEN = "2099-01-01T00:00:00Z"
 #: Names that stay: keys of metadata and stats that flavors name, and the scheduling policy.
 KEPT_NAMES = {"rack", "disk", "acme_level", "default"}
+#: No request names this flavor, because warnings about dropped keys differ. It names the keys that
+#: requests compare.
+_OLD_FLAVOR = {
+    "name": "old",
+    "id": "7",
+    "vcpus": 1,
+    "memory_mb": 1,
+    "extra_specs": {
+        "acme:gold": "yes",
+        "capabilities:stats:acme_level": "gold",
+        "aggregate_instance_extra_specs:disk": "nvme",
+    },
+}
 
 
 def draw_uuid(random: Random) -> str:
@@ -45,11 +58,7 @@ def draw_cloud(random: Random) -> dict[str, Any]:
     return {
         "traits": CUSTOM_TRAITS,
         "resource_classes": [CUSTOM_CLASS],
-        # No request names the last flavor, since warnings about dropped keys differ.
-        "flavors": [
-            *flavors,
-            {**flavors[0], "name": "old", "id": "7", "extra_specs": {"acme:x": "y"}},
-        ],
+        "flavors": [*flavors, _OLD_FLAVOR],
         "images": images,
         "server_groups": groups,
         "aggregates": list(_draw_aggregates(random, hosts)),
