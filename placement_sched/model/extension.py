@@ -78,7 +78,7 @@ class Extension:
 
 
 class Translator(Protocol):
-    """Translation of requests to a cloud with other names, and of its responses."""
+    """Translation of requests and responses of a cloud with other names."""
 
     def convert(self, document: Any, key: str = "") -> Any:
         """Return a request, or the value of a key, with the names of the cloud."""

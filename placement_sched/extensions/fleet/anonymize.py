@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Anonymised clouds and requests: labels in place of names, with the same answers.
+"""Labels in place of the names in clouds and requests.
 
 Amounts, times, standard traits and classes, and hardware properties are not changed. Of other
 metadata and extra specs only the keys that filters, weighers and request filters read are kept.
@@ -117,15 +117,15 @@ def anonymize(state: State, names: Names, default_zone: str) -> tuple[State, Nam
     no labels are left.
     """
     keys = frozenset(_list_compared_keys(state))
-    found: dict[tuple[str, str], None] = {}
+    new_names: dict[tuple[str, str], None] = {}
 
     def collect(kind: str, name: str) -> str:
-        found[kind, name] = None
+        new_names[kind, name] = None
         return name
 
     # Labels have the order of names, so all names are collected first.
     Anonymizer(collect, default_zone, keys).convert_state(state)
-    names = names.extend(found)
+    names = names.extend(new_names)
     return Anonymizer(names.get_label, default_zone, keys).convert_state(state), names
 
 
@@ -429,7 +429,7 @@ class Anonymizer:
 
 
 def _replace_operands(text: str, replace_value: Callable[[str], str]) -> str:
-    """Replace the values after an operator, or the whole text without an operator."""
+    """Replace the values after an operator, or else the whole text."""
     parts = re.split(r"(\s+)", text)
     if next(filter(str.strip, parts), "") not in OPERATORS:
         return replace_value(text)

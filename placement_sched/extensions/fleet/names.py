@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels that replace the names of a cloud, and the file that translates them.
+"""Labels that replace names, and the file that translates them.
 
 A label is a keyed digest (HMAC-SHA256) with a readable prefix, such as ``host-3fa9c1d2``. Labels of
 a kind have the order of their names, because the scheduler sorts hosts of equal weight, and the
@@ -197,14 +197,14 @@ class Names:
         return f"{_PREFIXES[kind]}{position:0{_DIGITS}x}"
 
     def _label_address(self, text: str) -> str:
-        """Return another address. Addresses of a subnet stay in a subnet of that size."""
+        """Return another address, in a subnet of the same size."""
         address = ip_address(text)
         return str(type(address)(self._flip_bits(address, address.max_prefixlen)))
 
     def _flip_bits(
         self, address: IPv4Address | IPv6Address, length: int, *, is_label: bool = False
     ) -> int:
-        """Flip leading bits, each depending on the digest of the original bits before it."""
+        """Flip leading bits, each by a digest of the original bits before it."""
         original = number = ""
         for bit in f"{int(address):0{address.max_prefixlen}b}"[:length]:
             digest = self._digest(ADDRESS, str(address.version), original)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random clouds whose names occur wherever the scheduler reads a name, and requests for them."""
+"""Random clouds with names in all places, and requests."""
 
 from random import Random
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small clouds as fleet files, of which each once had a wrong answer."""
+"""Small clouds as fleet files. Each of them once had a wrong answer."""
 
 _SEEN = 'last_seen_up: "2099-01-01T00:00:00Z"'
 _POOL_UUID = "00000000-0000-4000-8000-000000000001"
@@ -8,7 +8,7 @@ _RATIOS = "cpu_allocation_ratio: 1.0, ram_allocation_ratio: 1.0"
 
 
 def _build_shared_pools(second_pool: str) -> str:
-    """Return two hosts with shared disks, the second pool only for host a if it differs."""
+    """Return two hosts and two pools of shared disks."""
     pools = f"{_POOL_UUID}, {second_pool}"
     return f"""
 hosts:

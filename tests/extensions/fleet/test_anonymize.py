@@ -54,7 +54,7 @@ OPTIONS = {
 
 @pytest.fixture
 def make_cloud(sqlite_template, tmp_path, make_app):
-    """Return a function that loads a fleet file, and returns database, settings and client."""
+    """Return a function that loads a fleet file."""
 
     def load_cloud(name: str, text: str):
         path = tmp_path / f"{name}.db"
@@ -76,7 +76,7 @@ def dump(settings: Settings, names=None) -> str:
 
 
 def ask(client, path, body):
-    """Return status and response of the scheduler API, without times and ids of requests."""
+    """Return status and response of the scheduler API, without times and ids."""
     response = client.post_json(f"/scheduler/v1/{path}", body, expect_errors=True)
     document = response.json
     for report in document.get("funnel", {}).get("request_filters", ()):
@@ -100,7 +100,7 @@ def list_texts(document):
 
 
 def compare_explanations(make_cloud, tmp_path, seeds, request_count):
-    """Yield the outcomes of random explanations that equal those of the anonymised clouds."""
+    """Compare random explanations, and yield their outcomes."""
     for seed in seeds:
         random, file = Random(seed), tmp_path / f"names{seed}.json"
         document = named_clouds.draw_cloud(random)
@@ -142,7 +142,7 @@ def test_a_small_anonymised_cloud_gives_the_same_answers(make_cloud, tmp_path, c
 
 
 def list_questions(hosts):
-    """Yield paths and bodies of questions about a small cloud with these hosts."""
+    """Yield paths and bodies of questions about a small cloud."""
     small = {"vcpus": 1, "memory_mb": 512, "root_gb": 10}
     large = {"vcpus": 10, "memory_mb": 10000, "root_gb": 60}
     required = {"extra_specs": {"resources1:VGPU": "1", "trait1:CUSTOM_FAST": "required"}}
@@ -165,12 +165,12 @@ def test_no_name_occurs_in_an_anonymised_file(make_cloud, tmp_path, seed):
     labels = json.loads(file.read_text())["names"]
     assert not texts & {name for of_kind in labels.values() for name in of_kind}
     originals = set(list_texts(yaml.safe_load(to_yaml(document))))
-    kept = texts & originals
-    assert not {name for name in kept if re.search("acme|blue|hall|golden|DIMM", name)} - {
+    unchanged = texts & originals
+    assert not {name for name in unchanged if re.search("acme|blue|hall|golden|DIMM", name)} - {
         "acme_level",
         "capabilities:stats:acme_level",
     }
-    assert {"hw:cpu_policy", "QEMU", "DISK_GB", "MISC_SHARES_VIA_AGGREGATE"} & kept
+    assert {"hw:cpu_policy", "QEMU", "DISK_GB", "MISC_SHARES_VIA_AGGREGATE"} & unchanged
     for zone, label in labels["zone"].items():
         assert label == f"az{sorted(labels['zone']).index(zone) + 1}"
 
@@ -179,21 +179,21 @@ def test_two_files_with_the_same_names_are_consistent(make_cloud, tmp_path):
     file = tmp_path / "names.json"
     document = named_clouds.draw_cloud(Random(2))
     first = dump(make_cloud("first", to_yaml(document))[0], file)
-    before = json.loads(file.read_text())
+    old_file = json.loads(file.read_text())
     document["hosts"].append({"host": "acme-kvm11", "vcpus": 1, "memory_mb": 1})
     document["aggregates"][0]["metadata"] = {"filter_tenant_id": "acme,newcomer"}
     settings = make_cloud("second", to_yaml(document))[0]
     second, after = dump(settings, file), json.loads(file.read_text())
-    assert before["key"] == after["key"]
-    for kind, labels in before["names"].items():
+    assert old_file["key"] == after["key"]
+    for kind, labels in old_file["names"].items():
         assert labels.items() <= after["names"][kind].items()
-    assert set(after["names"]["host"]) - set(before["names"]["host"]) == {"acme-kvm11"}
+    assert set(after["names"]["host"]) - set(old_file["names"]["host"]) == {"acme-kvm11"}
     assert sorted(after["names"]["host"].values()) == [
         label for _, label in sorted(after["names"]["host"].items())
     ]
     assert second == dump(settings, file)
     # Another file of names has another key, and so other labels.
-    other = dump(settings, tmp_path / "other.json")
-    assert not set(re.findall("host-[0-9a-f]{8}", other)) & set(
+    other_text = dump(settings, tmp_path / "other.json")
+    assert not set(re.findall("host-[0-9a-f]{8}", other_text)) & set(
         re.findall("host-[0-9a-f]{8}", first)
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``fleet dump --anonymize``, ``fleet anonymize``, ``fleet names`` and ``explain --names``."""
+"""``fleet anonymize``, ``fleet names`` and the option ``--names``."""
 
 import json
 import re
