@@ -22,6 +22,7 @@ from keystoneauth1.token_endpoint import Token
 from placement_sched.cli.arguments import ArgumentGroup, WrongArguments
 from placement_sched.clients.session import make_session, silence_library_logs
 from placement_sched.errors import Invalid
+from placement_sched.model.names import suggest_name
 
 #: Authentication plugin for the first variable that is set, unless $OS_AUTH_TYPE names another.
 _AUTH_TYPES = {
@@ -175,13 +176,16 @@ def _make_cloud_adapters(
     }
     if bundle := cacert or os.environ.get("OS_CACERT"):
         options["cacert"] = bundle
+    names: list[str] = []
     warnings = BufferingHandler(1000)  # for example that a file is skipped, and why
     warnings.setLevel(logging.WARNING)
     logger = logging.getLogger("openstack")
     logger.addHandler(warnings)
     try:
         with silence_library_logs():
-            region = config.OpenStackConfig().get_one(cloud=name, **options)
+            clouds = config.OpenStackConfig()
+            names = clouds.get_cloud_names()
+            region = clouds.get_one(cloud=name, **options)
             session = region.get_session()
         return {
             kind: Adapter(
@@ -201,4 +205,8 @@ def _make_cloud_adapters(
         lines = [f"openstacksdk cannot use this cloud of clouds.yaml: {failure}"]
     finally:
         logger.removeHandler(warnings)
-    raise Invalid(f"--os-cloud {name}: {' '.join(' '.join(lines).split())}")
+    problem = f"--os-cloud {name}: {' '.join(' '.join(lines).split())}"
+    if names and name not in names:
+        nearest = suggest_name("cloud", name, names)
+        raise WrongArguments(f"{problem.removesuffix('.')}{nearest}")
+    raise Invalid(problem)

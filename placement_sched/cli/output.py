@@ -138,14 +138,24 @@ def show_waiting(label: str) -> Iterator[None]:
 
 
 @contextmanager
-def show_progress(label: str) -> Iterator[Progress]:
-    """Yield a function that advances a progress bar on a terminal."""
+def show_progress(label: str, *, counts: bool = False) -> Iterator[Progress]:
+    """Yield a function that advances a progress bar on a terminal.
+
+    With ``counts``, the bar also shows the amount done and the total.
+    """
     console = Console(stderr=True)
     # Output to a terminal is printed above the bar. Output to a file or pipe is not redirected.
     is_redirected = sys.stdout.isatty()
     is_disabled = not console.is_terminal
+    columns = [*progress.Progress.get_default_columns()]
+    if counts:
+        columns.insert(2, progress.MofNCompleteColumn())
     with progress.Progress(
-        console=console, transient=True, redirect_stdout=is_redirected, disable=is_disabled
+        *columns,
+        console=console,
+        transient=True,
+        redirect_stdout=is_redirected,
+        disable=is_disabled,
     ) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 from keystoneauth1 import loading
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException
+from keystoneauth1.exceptions.connection import ConnectionError as ConnectionFailure
+from keystoneauth1.exceptions.connection import SSLError
 from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 from oslo_config import cfg
@@ -54,6 +56,10 @@ _NOISY_LOGGERS = ("keystoneauth", "openstack", "stevedore")
 _AUTH_PLUGINS = "keystoneauth1.plugin"
 #: Maximum seconds to wait for the response of a webhook.
 WEBHOOK_TIMEOUT = 5
+
+
+class NoResponse(ServiceFailed):
+    """A request without a complete response, which may have one if it is sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +150,7 @@ class RemoteService:
                 retriable_status_codes=adapter.retriable_status_codes or [502, 503, 504],
             )
         except ClientException as failure:
-            raise self.build_failure(
-                f"{url} does not answer: {find_exception_reason(failure)}"
-            ) from None
+            raise build_connection_failure(url, self.kind, failure) from None
         except (ValueError, OSError) as failure:
             # requests checks URL, token, timeout and CA bundle only here.
             raise self.build_failure(
@@ -199,6 +203,16 @@ class RemoteService:
                 f"{url} is too old, or no {self.kind} API: {self.kind} microversion "
                 f"{self._version} ({self._since}) is needed, and it answered {response.text}"
             )
+
+
+def build_connection_failure(url: str, kind: str, failure: Exception) -> ServiceFailed:
+    """Build the exception for a request without a response.
+
+    It is :class:`NoResponse` if the service may answer later.
+    """
+    detail = f"{url} does not answer: {find_exception_reason(failure)}"
+    is_temporary = isinstance(failure, ConnectionFailure) and not isinstance(failure, SSLError)
+    return (NoResponse if is_temporary else ServiceFailed)(detail, service=kind)
 
 
 def iterate_exception_chain(failure: BaseException | None) -> Iterator[BaseException]:

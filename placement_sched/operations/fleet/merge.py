@@ -452,8 +452,16 @@ _SECTIONS: tuple[tuple[str, Callable[[MergeState, Json], None]], ...] = (
 
 def merge(connection: Connection, document: Any, settings: Settings, now: datetime) -> MergeState:
     """Merge a document into the cloud, or raise :class:`DocumentError`."""
+    before = cloud.read_state(connection, settings.unknown_owner)
+    return merge_document(before, document, settings, now)
+
+
+def merge_document(
+    before: cloud.State, document: Any, settings: Settings, now: datetime
+) -> MergeState:
+    """Merge a document into a state, or raise :class:`DocumentError`."""
     file = read_file({} if document is None else document)
-    merge_state = MergeState(cloud.read_state(connection, settings.unknown_owner), settings, now)
+    merge_state = MergeState(before, settings, now)
     with prefix_errors("resource_classes"):
         merge_state.add_classes(file.get("resource_classes", ()))
     with prefix_errors("traits"):

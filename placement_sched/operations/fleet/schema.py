@@ -174,10 +174,27 @@ _CONSUMER = build_object_schema(
     {"consumer": {"type": "string", "format": "consumer-uuid"}, **_OWNER, "allocations": _AMOUNTS},
     *("consumer", "project", "user", "allocations"),
 )
+#: Where a fetched file comes from. Nothing in it is loaded.
+_SOURCE = build_object_schema(
+    {
+        "cloud": parts.TEXT,
+        "fetched": build_object_schema({"from": _TIME, "to": _TIME}, "from", "to"),
+        "versions": build_map_schema(_LABEL, parts.TEXT),
+        # By fact: why it is missing.
+        "missing": build_map_schema(_LABEL, parts.VALUE),
+        # By consumer: the server that moves, if it is known.
+        "in_flight": build_map_schema(_LABEL, parts.NULLABLE_UUID),
+        "orphaned": build_list_schema(parts.UUID),
+        # By provider.
+        "generations": build_map_schema(_LABEL, parts.AMOUNT),
+    },
+    *("cloud", "fetched"),
+)
 _FILE: Json = {
     **build_object_schema(
         {
             "version": {"enum": [VERSION]},
+            "source": _SOURCE,
             **dict.fromkeys(("resource_classes", "traits"), build_list_schema(SYMBOL)),
             "flavors": build_list_schema(_FLAVOR),
             "images": build_list_schema(_IMAGE),
