@@ -62,6 +62,10 @@ class MissingRight(ServiceFailed):
         super().__init__(f"the API policy does not allow: {names}", service=service)
 
 
+class MissingRoute(ServiceFailed):
+    """The service has no such list."""
+
+
 class _Busy(NoResponse):
     """A response after which the call is repeated.
 
@@ -306,10 +310,13 @@ class ApiReader:
                     {"limit": PAGE_SIZE, **(params or {}), **place},
                     rule=listing.rule,
                     version=listing.version,
-                    accepted=(400, 404) if place else (),
+                    accepted=(400, 404) if place else (404,),
                 )
-                if response.status != 200:
+                if response.status != 200 and place:
                     raise _MarkerGone
+                if response.status != 200:
+                    problem = f"{self.url} answered {response.text} to GET {path}"
+                    raise MissingRoute(problem, service=self.kind)
                 with self.translate_shape_errors(path):
                     document = response.document
                     page = {str(item["id"]): item for item in document[key]}

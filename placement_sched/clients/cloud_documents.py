@@ -245,7 +245,7 @@ def read_server(document: Json) -> ServerReading:
         record = Instance(uuid=uuid, display_name=uuid, project_id=project, metadata={})
         return ServerReading(record=record, is_partial=True)
     # A server that boots from a volume has an empty text.
-    image = document["image"] or {}
+    image = _read_server_image(document["image"] or {})
     request: Json = {"is_bfv": not image}
     if "pinned_availability_zone" in document:
         request["availability_zone"] = document["pinned_availability_zone"] or None
@@ -263,12 +263,25 @@ def read_server(document: Json) -> ServerReading:
             vm_state=document["OS-EXT-STS:vm_state"],
             task_state=document["OS-EXT-STS:task_state"],
             flavor=_read_embedded_flavor(document["flavor"]).as_document(),
-            image={key: image[key] for key in ("id", "properties") if key in image} or None,
+            image=image or None,
             updated_at=read_time(document["updated"]),
             metadata=_read_texts(document.get("metadata")),
             request=request,
         )
     )
+
+
+def _read_server_image(document: Json) -> Json:
+    """Read the id of an image, and its properties under the names of images.
+
+    Nova joins the properties ``trait:X=required`` to a list.
+    """
+    image: Json = {key: document[key] for key in ("id", "properties") if key in document}
+    if "traits_required" in image.get("properties", {}):
+        properties = dict(image["properties"])
+        traits = properties.pop("traits_required")
+        image["properties"] = properties | {f"trait:{name}": "required" for name in traits}
+    return image
 
 
 def _read_embedded_flavor(document: Json) -> Flavor:

@@ -12,6 +12,7 @@ from placement_sched.clients.api_reader import (
     Listing,
     Microversion,
     MissingRight,
+    MissingRoute,
     format_version,
 )
 from placement_sched.clients.cloud_documents import (
@@ -256,12 +257,14 @@ class ListReader:
             return tuple(map(read, documents))
 
     def _tolerate(self, fact: str, work: Callable[[], Iterable[T] | None]) -> tuple[T, ...]:
-        """Return the result of ``work``, or nothing if the policy hides the fact."""
+        """Return the result of ``work``, or nothing if a service hides the fact."""
         try:
             return tuple(work() or ())
         except MissingRight as failure:
             self._missing[fact] = f"the policy rule {failure.rules[0]} does not allow it"
-            return ()
+        except MissingRoute as failure:
+            self._missing[fact] = failure.detail
+        return ()
 
     def _note_hidden(self, fact: str) -> None:
         self._missing[fact] = f"the policy rule {_EXTRA_SPECS[fact]} does not allow it"

@@ -7,14 +7,14 @@ from tests.support.versions import LATEST, LATEST_HEADERS
 def test_microversion_is_returned_in_both_microversion_headers(sqlite_app):
     for headers, answered in [
         ({}, "2.1"),
-        ({"OpenStack-API-Version": "compute 2.96"}, "2.96"),
-        ({"OpenStack-API-Version": "compute latest"}, "2.96"),
+        ({"OpenStack-API-Version": "compute 2.100"}, "2.100"),
+        ({"OpenStack-API-Version": "compute latest"}, "2.100"),
         ({"OpenStack-API-Version": f"placement {LATEST}, compute 2.41"}, "2.41"),
         (LATEST_HEADERS, "2.1"),
         ({"X-OpenStack-Nova-API-Version": "2.41"}, "2.41"),
         ({"X-OpenStack-Nova-API-Version": "2.72"}, "2.72"),
         ({"OpenStack-API-Version": "compute 2.79"}, "2.79"),
-        ({"X-OpenStack-Nova-API-Version": "latest"}, "2.96"),
+        ({"X-OpenStack-Nova-API-Version": "latest"}, "2.100"),
         ({"OpenStack-API-Version": "compute 2.30", "X-OpenStack-Nova-API-Version": "2.41"}, "2.30"),
     ]:
         response = sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers)
@@ -30,14 +30,14 @@ def test_microversion_out_of_range_is_406_with_novas_error_body(sqlite_app):
         ("OpenStack-API-Version", "compute {}"),
         ("X-OpenStack-Nova-API-Version", "{}"),
     ]:
-        for version in ("2.97", "2.0", "1.1", "3.0"):
+        for version in ("2.101", "2.0", "1.1", "3.0"):
             headers = {header: text.format(version)}
             for path in ("os-aggregates", "os-services", "os-hypervisors", "flavors"):
                 response = sqlite_app.get(f"/compute/v2.1/{path}", headers=headers, status=406)
                 fault = response.json["computeFault"]
                 assert fault["code"] == 406, header
                 assert f"Version {version} is not supported" in fault["message"], header
-                assert "Minimum is 2.1 and maximum is 2.96" in fault["message"], header
+                assert "Minimum is 2.1 and maximum is 2.100" in fault["message"], header
 
 
 def test_malformed_microversion_is_400(sqlite_app):

@@ -93,7 +93,7 @@ class Sample:
     body: Any = None
     status: int = 200
     content_type: str = "application/json"
-    compute: str = "2.96"
+    compute: str = "2.100"
 
 
 SAMPLES = (

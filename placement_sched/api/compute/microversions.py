@@ -37,7 +37,10 @@ EXTRA_SPEC_VALIDATION = Version(2, 86)
 LEAN_HYPERVISORS = Version(2, 88)
 HOSTNAME_FOR_ALL = Version(2, 90)
 PINNED_ZONE = Version(2, 96)
+#: Servers show the properties of their image.
+SERVER_IMAGE_PROPERTIES = Version(2, 98)
+SERVER_HINTS = Version(2, 100)
 
-NEWEST = PINNED_ZONE
+NEWEST = SERVER_HINTS
 
 VERSIONING = Versioning("compute", OLDEST, NEWEST, plain=True)

@@ -3,6 +3,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha224
 from itertools import zip_longest
 from urllib.parse import quote
@@ -29,6 +31,7 @@ from placement_sched.errors import Forbidden, Invalid, NotFound
 from placement_sched.model.compute_node import Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.image import Image
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.operations import aggregates
 from placement_sched.schemas import formats
@@ -111,7 +114,6 @@ _LATER_FIELDS: tuple[tuple[str, Version, object], ...] = (
     ("tags", mv.SERVER_TAGS, []),
     ("trusted_image_certificates", mv.TRUSTED_CERTIFICATES, None),
     ("locked_reason", mv.LOCKED_REASON, None),
-    (_PINNED_ZONE, mv.PINNED_ZONE, None),
 )
 #: The fields that are not recorded and that, by default, only administrators see.
 _UNRECORDED_ATTRIBUTES: Json = {
@@ -203,6 +205,16 @@ def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:
     return tuple(columns.items()) or NEWEST_FIRST
 
 
+def _add_requests(
+    connection: Connection, call: ApiCall, page: Sequence[Instance]
+) -> tuple[Instance, ...]:
+    """Read the recorded requests if the version shows values of them."""
+    if not call.version.has(mv.PINNED_ZONE):
+        return tuple(page)
+    requests = instances.map_requests(connection, [row.uuid for row in page])
+    return tuple(replace(row, request=requests.get(row.uuid)) for row in page)
+
+
 def _read_hosts(connection: Connection, call: ApiCall, page: Sequence[Instance]) -> _Hosts:
     hosts = {instance.host for instance in page if instance.host}
     zones = aggregates.map_zones_by_host(connection, hosts, call.settings)
@@ -223,6 +235,7 @@ def detail(call: ApiCall) -> ApiResponse:
     query = read_query(call, "detail")
     with call.services.database.read() as connection:
         page = instances.search_servers(connection, query) if query else ()
+        page = _add_requests(connection, call, page)
         hosts = _read_hosts(connection, call, page)
     return _build_page_response(
         call, "servers/detail", page, [_build_document(call, row, hosts) for row in page]
@@ -244,6 +257,7 @@ def show(call: ApiCall, server_id: str) -> ApiResponse:
         rows = instances.list_by_uuids(connection, [normalize_uuid(server_id)])
         if not rows or project_id not in {None, rows[0].project_id}:
             raise NotFound(f"Instance {server_id} could not be found.")
+        rows = _add_requests(connection, call, rows)
         hosts = _read_hosts(connection, call, rows)
         groups = server_groups.map_by_instance(connection, [rows[0].uuid])
     document = _build_document(call, rows[0], hosts)
@@ -274,7 +288,6 @@ def _build_document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
     """Build all fields of a server, except its server groups."""
     zones, services_by_host = hosts
     status = derive_status(instance.vm_state, instance.task_state)
-    image = (instance.image or {}).get("id")
     document = _summarize(call, instance) | {
         **_UNRECORDED,
         "status": status,
@@ -282,7 +295,7 @@ def _build_document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
         "user_id": instance.user_id,
         "hostId": _derive_host_id(instance),
         # A server that boots from a volume has an empty string.
-        "image": _build_link(call, "images", image) if image else "",
+        "image": _build_image(call, instance),
         "flavor": _build_flavor(call, instance),
         "created": format_seconds(instance.created_at),
         "updated": format_seconds(instance.updated_at),
@@ -291,6 +304,7 @@ def _build_document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
         "OS-EXT-STS:task_state": instance.task_state,
         "OS-EXT-STS:vm_state": instance.vm_state,
         **{key: value for key, since, value in _LATER_FIELDS if call.version.has(since)},
+        **_build_request(call, instance),
         **_build_attributes(call, instance),
     }
     if status in _IN_PROGRESS:
@@ -303,6 +317,30 @@ def _build_document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
         ):
             document["host_status"] = host_status
     return document
+
+
+def _build_image(call: ApiCall, instance: Instance) -> Json | str:
+    """Build the link of the image, with its properties under nova's names."""
+    image = instance.image or {}
+    if not image.get("id"):
+        return ""
+    document = _build_link(call, "images", image["id"])
+    if call.version.has(mv.SERVER_IMAGE_PROPERTIES):
+        document["properties"] = {}
+        with suppress(Invalid):
+            document["properties"] = Image.from_document(image).properties.to_dict()
+    return document
+
+
+def _build_request(call: ApiCall, instance: Instance) -> Json:
+    """Build the fields of the recorded request."""
+    request = instance.request or {}
+    fields: Json = {}
+    if call.version.has(mv.PINNED_ZONE):
+        fields[_PINNED_ZONE] = request.get("availability_zone")
+    if call.version.has(mv.SERVER_HINTS):
+        fields["scheduler_hints"] = request.get("scheduler_hints") or {}
+    return fields
 
 
 def _build_attributes(call: ApiCall, instance: Instance) -> Json:

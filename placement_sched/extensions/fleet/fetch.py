@@ -52,10 +52,12 @@ class Fact(NamedTuple):
 _SCHEDULE_AGAIN = "explain --server, plan and rebalance: servers may seem free to move"
 #: The facts that a fetched file may miss.
 FACTS: Mapping[str, Fact] = {
-    "host_numa": Fact("NUMA cells and huge pages of hosts", "NUMATopologyFilter passes each host"),
-    "pci_pools": Fact("PCI devices outside placement", "PciPassthroughFilter rejects aliases"),
+    "host_numa": Fact(
+        "NUMA cells and huge pages of hosts", "requests with NUMA nodes, pinned CPUs or huge pages"
+    ),
+    "pci_pools": Fact("PCI devices outside placement", "requests with PCI aliases"),
     "supported_instances": Fact(
-        "architectures and VM modes of hosts", "ImagePropertiesFilter and architectures"
+        "architectures and VM modes of hosts", "images that require an architecture or VM mode"
     ),
     "stats": Fact("I/O load and builds of hosts", "IoOpsFilter and weighers of load and failures"),
     "metrics": Fact("metrics of hosts", "MetricsWeigher"),
@@ -333,8 +335,8 @@ def _complete_image(
     if "properties" not in image:
         return document
     try:
-        current = Image.from_document(document).properties
-        is_same = current == Image.from_document({"properties": image["properties"]}).properties
+        current = Image.from_document(document).properties.to_dict()
+        is_same = current == Image.from_document(image).properties.to_dict()
     except Invalid:
         is_same = False
     return document if is_same else {**document, "properties": image["properties"]}

@@ -14,7 +14,7 @@ class ComputeClient:
         self.app = app
 
     def request(
-        self, method, path="", body=None, *, status=200, version="2.96", token="admin", roles=None
+        self, method, path="", body=None, *, status=200, version="2.100", token="admin", roles=None
     ):
         headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
         if roles is not None:

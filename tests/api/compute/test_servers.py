@@ -50,6 +50,7 @@ FIELDS_ADDED_BY_VERSION = {
     "2.71": {"server_groups"},
     "2.73": {"locked_reason"},
     "2.96": {"pinned_availability_zone"},
+    "2.100": {"scheduler_hints"},
 }
 
 
@@ -236,7 +237,7 @@ def test_sql_statement_count_does_not_grow_with_servers(sqlite_server_api):
         with record_statements(sqlite_server_api.database) as showing:
             sqlite_server_api.show_server(number)
         counts.add((len(listing), len(showing)))
-    assert counts == {(3, 4)}
+    assert counts == {(4, 5)}
 
 
 def test_listing_servers_of_all_projects_requires_an_administrator(sqlite_server_api):
@@ -245,3 +246,20 @@ def test_listing_servers_of_all_projects_requires_an_administrator(sqlite_server
             "GET", f"{path}?all_tenants=1", status=403, **SHOP_READER
         )
         assert f"{rule}:get_all_tenants" in get_error_message(others), (path, rule)
+
+
+def test_server_shows_zone_hints_and_image_properties_of_its_request(sqlite_server_api):
+    image = {"id": "i1", "properties": {"architecture": "x86_32", "trait:CUSTOM_A": "required"}}
+    request = {"availability_zone": "west", "scheduler_hints": {"rack": ["a"]}}
+    sqlite_server_api.record_instance(1, image=image, request=request)
+    sqlite_server_api.record_instance(2, image={"id": "i1", "properties": {"hw_cpu_cores": "x"}})
+    shown = sqlite_server_api.show_server(1, version="2.100")
+    assert shown["pinned_availability_zone"] == "west"
+    assert shown["scheduler_hints"] == {"rack": ["a"]}
+    assert shown["image"]["properties"] == {
+        "hw_architecture": "i686", "traits_required": ["CUSTOM_A"]
+    }  # fmt: skip
+    assert "properties" not in sqlite_server_api.show_server(1, version="2.97")["image"]
+    without = sqlite_server_api.show_server(2, version="2.100")
+    assert without["pinned_availability_zone"] is None
+    assert without["scheduler_hints"] == without["image"]["properties"] == {}
