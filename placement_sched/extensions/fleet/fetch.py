@@ -15,7 +15,6 @@ from placement_sched.clients.cloud_reader import FACTS_OF_NO_API, CloudReading, 
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import RATIOS, ComputeNode
-from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image, StoredImage
 from placement_sched.model.instance import Instance
@@ -31,6 +30,7 @@ from placement_sched.operations.fleet.cloud import (
 from placement_sched.operations.fleet.dump import build_document
 from placement_sched.operations.fleet.merge import merge_document
 from placement_sched.operations.reports import build_defaults
+from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.schemas.node_report import Defaults, read_report
 from placement_sched.schemas.yaml_file import YamlFile, to_yaml
@@ -201,6 +201,9 @@ def read_earlier(
     for uuid, consumer in state.consumers.items():
         for provider, amounts in consumer.allocations.items():
             allocations.setdefault(provider, {})[uuid] = amounts
+    # A file lacks ratios that follow from the policy of an aggregate.
+    with_ratios = state.map_ratios_by_host(get_policies(settings))
+    incomplete = {uuid for uuid, node in state.nodes.items() if node.host in with_ratios}
     generations = source.get("generations", {})
     return EarlierReading(
         began=read_time(source["fetched"]["from"]) or now,
@@ -214,7 +217,7 @@ def read_earlier(
                 allocations=allocations.get(uuid, {}),
             )
             for uuid, item in state.providers.items()
-            if uuid in generations
+            if uuid in generations and uuid not in incomplete
         },
     )
 
@@ -270,7 +273,7 @@ def _build_nodes(reading: CloudReading, defaults: Defaults) -> dict[str, Compute
             if name in inventories and inventories[name].reserved
         }
         last_seen = seen.get(report["host"], reading.ended)
-        values: Json = {**report, **ratios, "reserved": reserved}
+        values = {**report, **ratios, "reserved": reserved}
         try:
             node = read_report(values, replace(defaults, now=last_seen)).node
         except DocumentError:

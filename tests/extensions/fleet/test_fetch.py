@@ -15,7 +15,8 @@ from placement_sched.clients.cloud_reader import read_cloud
 from placement_sched.errors import Invalid
 from placement_sched.extensions.fleet.demo import sample_cloud
 from placement_sched.extensions.fleet.fetch import FACTS, build_cloud, build_file, read_earlier
-from placement_sched.operations.fleet.cloud import State, read_state
+from placement_sched.model.flavor import Flavor
+from placement_sched.operations.fleet.cloud import State, drop_row_id, read_state
 from placement_sched.operations.fleet.load import load
 from placement_sched.operations.fleet.merge import merge_document
 from placement_sched.schemas.yaml_file import YamlFile
@@ -112,8 +113,8 @@ allocations:
 """
 
 
-class TimedTransport(FunctionTransport):
-    """A transport to our own application, which checks that only GET is sent."""
+class ReadOnlyTransport(FunctionTransport):
+    """Transport to our own application that rejects all methods but GET."""
 
     def send(self, request, **options):
         assert request.method == "GET"
@@ -122,7 +123,7 @@ class TimedTransport(FunctionTransport):
 
 def open_own_readers(app, pool):
     session = requests.Session()
-    session.mount("http://cloud", TimedTransport(build_wsgi_handler(app)))
+    session.mount("http://cloud", ReadOnlyTransport(build_wsgi_handler(app)))
     paths = {**BASES, "image": "/image"}
     placement, compute, image = (
         ApiReader(
@@ -163,11 +164,16 @@ def keep_fetched_facts(state):
             node,
             **LOST_OF_HOSTS,
             reserved={name: amount for name, amount in node.reserved.items() if amount},
-            stats={key: node.stats.get(key, "0") for key in ("num_instances",)},
+            stats={"num_instances": node.stats.get("num_instances", "0")},
         )
         for uuid, node in state.nodes.items()
     }
-    return replace(state, nodes=nodes)
+    # An embedded flavor has all its fields.
+    instances = {
+        uuid: replace(item, flavor=drop_row_id(Flavor.from_document(item.flavor).as_document()))
+        for uuid, item in state.instances.items()
+    }
+    return replace(state, nodes=nodes, instances=instances)
 
 
 def load_text(text, settings):
@@ -176,13 +182,15 @@ def load_text(text, settings):
 
 
 @pytest.mark.slow
-def test_fetched_cloud_equals_its_dump_except_for_facts_of_no_api(fetch_own_cloud, sqlite_settings):
+def test_fetched_cloud_equals_its_dump_except_for_facts_of_no_api(fetch_own_cloud, empty_cloud):
     state, cloud, text = fetch_own_cloud(YamlFile(FILE_TEXT, "cloud").data)
     expected = keep_fetched_facts(state)
     for name in State.__dataclass_fields__:
         if name != "generations":
             assert getattr(cloud.state, name) == getattr(expected, name), name
-    assert load_text(text, sqlite_settings) == expected
+    restored = empty_cloud()
+    restored.load(text)
+    assert restored.state == expected
     assert cloud.orphaned == ("00000000-0000-4000-8000-000000000009",)
     assert cloud.missing["migrations"].endswith("to GET /os-migrations")
 
@@ -194,14 +202,9 @@ def test_fetched_demo_equals_its_dump_except_for_facts_of_no_api(fetch_own_cloud
     assert (cloud.state.nodes, cloud.state.services) == (expected.nodes, expected.services)
     assert (cloud.state.providers, cloud.state.aggregates) == (state.providers, state.aggregates)
     assert cloud.state.consumers == state.consumers
-    # An embedded flavor has all its fields, and a server without a request has an empty one.
-    for uuid, instance in state.instances.items():
-        fetched = cloud.state.instances[uuid]
-        assert {
-            **fetched.flavor,
-            **{k: v for k, v in instance.flavor.items() if v},
-        } == fetched.flavor
-        assert replace(fetched, flavor=None, request=None) == replace(instance, flavor=None)
+    # A server without a recorded request is a server with an empty request.
+    fetched = {uuid: replace(item, request=None) for uuid, item in cloud.state.instances.items()}
+    assert fetched == expected.instances
 
 
 def fetch_generated(cloud, settings, *, is_administrator=True, earlier=None):
@@ -285,8 +288,8 @@ def test_earlier_file_saves_the_calls_of_unchanged_providers(sqlite_settings):
     ("text", "words"),
     [
         ("", "file is no fetched file"),
-        ("version: 2", "file:1:10: .*not one of|file:1:10"),
-        ("flavors: [", "file:1:"),
+        ("version: 2", "file:1:10: "),
+        ("flavors: [", "file:2:1: did not find"),
         (
             "source: {cloud: test, fetched: {from: 2026-01-01T00:00:00Z, to: 2026-01-01T00:00:00Z}}",
             "a file of the cloud test",

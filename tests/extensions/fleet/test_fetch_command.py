@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``fleet fetch`` against a server, as people and programs use it."""
+
+import json
+
+import pytest
+import yaml
+
+from placement_sched.extensions.fleet import fetch_command
+from tests.extensions.fleet.test_fleet_command import FLEET_FILE_TEXT
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:Support for InfluxDB"),  # openstacksdk's own
+]
+
+
+@pytest.fixture
+def fetch(serve, run_cli, tmp_path, monkeypatch):
+    """Return a function that fetches the cloud ``prod``, which a server serves."""
+    server = serve()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f.yaml").write_text(FLEET_FILE_TEXT)
+    assert run_cli("fleet", "load", "f.yaml")[0] == 0
+    cloud = {
+        "auth_type": "admin_token",
+        "auth": {"endpoint": f"{server.url}/placement", "token": "admin"},
+        "compute_endpoint_override": f"{server.url}/compute/v2.1",
+        "image_endpoint_override": f"{server.url}/image",
+    }
+    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"prod": cloud}}))
+
+    def fetch(*arguments, cloud="prod"):
+        return run_cli("fleet", "fetch", "--os-cloud", cloud, *arguments)
+
+    return fetch
+
+
+def list_files(folder):
+    return {path.name for path in folder.iterdir() if "cloud" in path.name} - {"clouds.yaml"}
+
+
+def test_fetch_writes_a_file_and_shows_counts_and_what_is_missing(fetch, run_cli, tmp_path):
+    status, printed, error = fetch("cloud.yaml")
+    assert (status, error) == (0, "")
+    lines = {" ".join(line.split()) for line in printed.splitlines()}
+    assert {"hosts 3", "providers 3", "servers 1", "flavors 1", "images 0"} <= lines
+    assert any(line.startswith("NUMA cells and huge pages of hosts") for line in lines)
+    assert run_cli("fleet", "load", "--dry-run", "cloud.yaml")[0] == 0
+    assert list_files(tmp_path) == {"cloud.yaml"}
+    # The second reading reuses the providers without servers of the last minute.
+    status, printed, _ = fetch("cloud.yaml", "-f", "json")
+    document = json.loads(printed)
+    assert document["counts"]["providers not read again"] == 2
+    assert document["missing"][0].keys() == {"missing", "reason", "weakens"}
+
+
+def test_unknown_cloud_is_a_usage_error_with_the_nearest_name(fetch, tmp_path):
+    status, _, error = fetch("cloud.yaml", cloud="prdo")
+    assert status == 2
+    assert "Cloud prdo was not found" in error
+    assert "prod" in error
+    assert list_files(tmp_path) == set()
+
+
+@pytest.mark.parametrize("text", ["", "version: 2\n", FLEET_FILE_TEXT])
+def test_file_that_was_not_fetched_is_a_usage_error(fetch, tmp_path, text):
+    (tmp_path / "cloud.yaml").write_text(text)
+    status, _, error = fetch("cloud.yaml")
+    assert (status, (tmp_path / "cloud.yaml").read_text()) == (2, text)
+    assert "cloud.yaml" in error
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_interrupted_fetch_leaves_the_earlier_file(fetch, tmp_path, monkeypatch, failure):
+    assert fetch("cloud.yaml")[0] == 0
+    before = (tmp_path / "cloud.yaml").read_text()
+
+    def fail(*_arguments, **_options):
+        raise failure
+
+    monkeypatch.setattr(fetch_command, "build_file", fail)
+    assert fetch("cloud.yaml")[0] != 0
+    assert (tmp_path / "cloud.yaml").read_text() == before
+    assert list_files(tmp_path) == {"cloud.yaml"}
+
+
+def test_missing_folder_is_found_before_the_first_call(fetch, monkeypatch):
+    monkeypatch.setattr(fetch_command, "read_cloud", lambda *_: pytest.fail("it was read"))
+    status, _, error = fetch("none/cloud.yaml")
+    assert (status, error.strip()) == (
+        1, "placement-sched: none/cloud.yaml: No such file or directory"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("option", [("--parallel", "0"), ("--parallel", "x"), ("--rate", "-1")])
+def test_invalid_options_are_usage_errors(run_cli, option):
+    status, _, error = run_cli("fleet", "fetch", "--os-cloud", "prod", "cloud.yaml", *option)
+    assert status == 2
+    assert option[0] in error
