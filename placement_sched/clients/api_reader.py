@@ -18,7 +18,7 @@ from threading import Event, Lock
 from typing import Any, Self, TypeVar
 
 from keystoneauth1.adapter import Adapter
-from keystoneauth1.exceptions import ClientException
+from keystoneauth1.exceptions import ClientException, DiscoveryFailure
 from keystoneauth1.identity.base import BaseIdentityPlugin
 
 from placement_sched.clients.session import (
@@ -207,6 +207,9 @@ class ApiReader:
             try:
                 with silence_library_logs():
                     data = self._adapter.get_endpoint_data()
+            except DiscoveryFailure as failure:
+                # It hides the reason, for example a connection that failed.
+                raise NoResponse(str(failure), service=self.kind) from None
             except (ClientException, ValueError, OSError) as failure:
                 raise build_connection_failure(service.url, self.kind, failure) from None
             return data

@@ -93,7 +93,7 @@ def _read_rate(text: str) -> float:
 def run_fetch(arguments: argparse.Namespace) -> int:
     """Read a cloud, write its file and print what was read and what is missing."""
     settings = read_command_settings(arguments)
-    adapters = make_adapters(arguments, {kind: ("", None) for kind in _SERVICES})
+    adapters = make_adapters(arguments, dict.fromkeys(_SERVICES, ("", None)))
     if not adapters:
         raise WrongArguments("name the cloud to read: --os-cloud NAME, or set $OS_CLOUD")
     name = arguments.os_cloud or os.environ.get("OS_CLOUD") or os.environ.get("OS_AUTH_URL", "")

@@ -67,7 +67,10 @@ hosts:
       - name: "{{root}}_gpu[0-1]"
         traits: [CUSTOM_GPU]
         inventories: {{VGPU: {{total: 8, max_unit: 1}}}}
-  - {{host: numa, vcpus: 8, memory_mb: 8192, numa_topology: {{cells: [{{id: 0, cpuset: [0], memory: 1}}]}}}}
+  - host: numa
+    vcpus: 8
+    memory_mb: 8192
+    numa_topology: {{cells: [{{id: 0, cpuset: [0], memory: 1}}]}}
 services:
   - {{host: cn3, status: disabled, disabled_reason: a faulty DIMM}}
   - {{host: numa, forced_down: true}}
@@ -85,7 +88,10 @@ instances:
     user: ann
     server_group: apart
     request: {{availability_zone: az1, scheduler_hints: {{rack: [a]}}, is_bfv: false}}
-    allocations: {{cn1: {{VCPU: 2, MEMORY_MB: 4096}}, cn1_gpu0: {{VGPU: 1}}, storage: {{DISK_GB: 20}}}}
+    allocations:
+      cn1: {{VCPU: 2, MEMORY_MB: 4096}}
+      cn1_gpu0: {{VGPU: 1}}
+      storage: {{DISK_GB: 20}}
   - name: volume
     host: cn2
     flavor: small
@@ -291,7 +297,7 @@ def test_earlier_file_saves_the_calls_of_unchanged_providers(sqlite_settings):
         ("version: 2", "file:1:10: "),
         ("flavors: [", "file:2:1: did not find"),
         (
-            "source: {cloud: test, fetched: {from: 2026-01-01T00:00:00Z, to: 2026-01-01T00:00:00Z}}",
+            "source: {cloud: test, fetched: {from: 2026-01-01, to: 2026-01-02}}",
             "a file of the cloud test",
         ),
     ],

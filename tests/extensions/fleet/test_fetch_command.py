@@ -28,6 +28,8 @@ def fetch(serve, run_cli, tmp_path, monkeypatch):
         "compute_endpoint_override": f"{server.url}/compute/v2.1",
         "image_endpoint_override": f"{server.url}/image",
     }
+    # openstacksdk searches only the working directory of its import.
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"prod": cloud}}))
 
     def fetch(*arguments, cloud="prod"):
