@@ -312,6 +312,6 @@ def test_value_that_no_file_can_have_is_an_error(sqlite_settings):
     cloud = GeneratedCloud(hosts=1, servers=1)
     cloud.server_changes[0] = {"name": "x" * 256}
     with pytest.raises(
-        Invalid, match="the cloud prod has a value that no file can have:.*instances"
+        Invalid, match=r"the cloud prod has a value that no file can have:.*instances"
     ):
         fetch_generated(cloud, sqlite_settings)
