@@ -223,7 +223,7 @@ class ApiReader:
         self.newest = tuple(data.max_microversion)
 
     def choose(self, best: Microversion) -> Microversion:
-        """Return the microversion ``best``, or an older newest one."""
+        """Return the microversion ``best``, or the newest if that is older."""
         return min(best, self.newest)
 
     def get(
@@ -378,7 +378,7 @@ class ApiReader:
 
 
 def has_administrator_role(adapter: Adapter) -> bool:
-    """Return whether the caller has the role ``admin``, or has no roles to look up."""
+    """Return whether the caller has the role ``admin``, or unknown roles."""
     auth = adapter.session.auth
     if not isinstance(auth, BaseIdentityPlugin):
         return True

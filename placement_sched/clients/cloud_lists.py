@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of nova and glance, with the facts that versions and policies hide."""
+"""Lists of nova and glance, and facts that versions or policies hide."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -33,7 +33,7 @@ from placement_sched.model.image import StoredImage
 
 T = TypeVar("T")
 
-#: The best microversions: the newest that is known, and for hypervisors the last with totals.
+#: The best microversions: the newest supported, and for hypervisors the last with totals.
 COMPUTE, _HYPERVISORS = (2, 100), (2, 87)
 #: Facts of nova that an older microversion lacks, with the first microversion that shows each.
 _FACTS_BY_VERSION: Mapping[str, Microversion] = {

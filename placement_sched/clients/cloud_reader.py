@@ -3,7 +3,7 @@
 
 Only GET is used. Inventories and allocations take a call for each provider. Traits and aggregates
 take a call for each trait and aggregate, which returns its providers. At the end, providers and
-servers that changed are read again, so that the reading is of one moment.
+servers that changed are read again, so that the reading shows a single moment.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ _OLDEST: Mapping[str, tuple[Microversion, str]] = {
     "placement": ((1, 14), "Queens"),
     "compute": ((2, 61), "Rocky"),
 }
-#: The newest microversion of placement that is known, and the first that finds providers by trait.
+#: The newest supported microversion of placement, and the first with a search by trait.
 _PLACEMENT, _BY_TRAIT = (1, 39), (1, 18)
 #: Facts that no API shows.
 FACTS_OF_NO_API = (
@@ -106,8 +106,7 @@ def read_cloud(
     ``apis`` are placement, nova and glance. With ``all_aggregates``, the aggregates of each
     provider are read. Providers of ``earlier`` that have not changed are not read again. Raises
     :class:`~placement_sched.errors.ServiceFailed` if a service fails, and
-    :class:`~placement_sched.clients.api_reader.MissingRight` if a policy hides what a cloud cannot
-    be described without.
+    :class:`~placement_sched.clients.api_reader.MissingRight` if a policy hides a necessary list.
     """
     began = clock()
     placement, compute, image = apis
@@ -128,11 +127,11 @@ def read_cloud(
     consumers = reader.read_consumers(uncertain)
     allocations = _map_allocations(providers, uncertain)
     allocations |= {uuid: consumer.allocations for uuid, consumer in consumers.items()}
-    others = consumers.keys() - servers.keys()
-    migrations = lister.find_migrations(others) if others else {}
+    no_servers = consumers.keys() - servers.keys()
+    migrations = lister.find_migrations(no_servers) if no_servers else {}
     # Lists have neither servers that are being created nor soft-deleted servers.
     hidden = pool.run(
-        [partial(lister.find_server, uuid) for uuid in sorted(others - migrations.keys())]
+        [partial(lister.find_server, uuid) for uuid in sorted(no_servers - migrations.keys())]
     )
     servers |= {server.record.uuid: server for server in hidden if server}
     versions = {"placement": placement.choose(_PLACEMENT), "compute": compute.choose(COMPUTE)}
@@ -232,7 +231,7 @@ def _find_consumers(providers: Mapping[str, ProviderReading]) -> set[str]:
 def _find_uncertain(
     providers: Mapping[str, ProviderReading], servers: Mapping[str, ServerReading], began: datetime
 ) -> set[str]:
-    """Find consumers that are no servers, and servers that changed since the beginning."""
+    """Find consumers that are no servers, and servers that changed."""
     since = began - _CLOCK_MARGIN
     moved = {
         uuid
@@ -339,7 +338,7 @@ class _PlacementReader:
         return replace(contents, traits=traits or frozenset(), aggregates=aggregates or frozenset())
 
     def read_consumers(self, uuids: Iterable[str]) -> dict[str, ConsumerReading]:
-        """Read consumers one by one, without consumers that hold nothing."""
+        """Read each consumer, and drop consumers that hold nothing."""
 
         def read(uuid: str) -> ConsumerReading | None:
             return self._read(f"/allocations/{uuid}", partial(read_consumer, uuid), "consumers")
@@ -370,17 +369,17 @@ class _PlacementReader:
 
     def _read_each(self, part: str, uuids: Collection[str]) -> dict[str, frozenset[str]]:
         read = _read_names(part)
-        found = self.pool.run([partial(self._read_part, uuid, part, read) for uuid in uuids])
-        return {uuid: names or frozenset() for uuid, names in zip(uuids, found, strict=True)}
+        lists = self.pool.run([partial(self._read_part, uuid, part, read) for uuid in uuids])
+        return {uuid: names or frozenset() for uuid, names in zip(uuids, lists, strict=True)}
 
     def _map_by_provider(self, parameter: str, names: Sequence[str]) -> dict[str, frozenset[str]]:
-        """Map providers to names, with a call for each name that returns its providers."""
+        """Map providers to names, with a call that lists providers per name."""
         lists = self.pool.run([partial(self.list_providers, **{parameter: name}) for name in names])
-        found: dict[str, set[str]] = {}
+        names_by_uuid: dict[str, set[str]] = {}
         for name, items in zip(names, lists, strict=True):
             for uuid in items:
-                found.setdefault(uuid, set()).add(name)
-        return {uuid: frozenset(values) for uuid, values in found.items()}
+                names_by_uuid.setdefault(uuid, set()).add(name)
+        return {uuid: frozenset(values) for uuid, values in names_by_uuid.items()}
 
     def _read(
         self,

@@ -59,7 +59,7 @@ WEBHOOK_TIMEOUT = 5
 
 
 class NoResponse(ServiceFailed):
-    """A request without a complete response, which may have one if it is sent again."""
+    """A service sent no complete response, but may answer later."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,10 +169,10 @@ def test_rate_limits_the_calls_of_all_threads():
 
 
 def test_progress_has_the_calls_sent_and_expected():
-    seen = []
-    with CallPool(2, None, lambda done, total: seen.append((done, total))) as pool:
+    steps = []
+    with CallPool(2, None, lambda done, total: steps.append((done, total))) as pool:
         pool.run([lambda: pool.wait_for_turn("compute")] * 3)
-    assert seen == [(1, 3), (2, 3), (3, 3)]
+    assert steps == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_failure_stops_the_calls_that_have_not_begun():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of a generated cloud: calls, versions, rights, one moment, and faults."""
+"""Reading of a generated cloud: calls, versions, rights and faults."""
 
 from datetime import datetime
 
@@ -38,7 +38,7 @@ def test_large_cloud_is_read_with_few_calls(cloud, most):
     reading = read(cloud)
     assert len(reading.providers) == 1000 * (1 + cloud.children)
     assert len(reading.lists.servers) == len(reading.allocations) == 20_000
-    assert reading.calls == len(cloud.seen) <= most
+    assert reading.calls == len(cloud.paths) <= most
 
 
 def test_number_of_calls_is_two_for_each_provider_and_one_for_each_trait_and_aggregate():
@@ -113,7 +113,7 @@ def test_oldest_placement_is_read_without_a_list_for_each_trait():
     reading = read(cloud)
     assert reading.versions == {"placement": "1.14", "compute": "2.61"}
     assert reading.providers[build_uuid(1, 4)].traits == {"CUSTOM_T_0", "CUSTOM_T_1"}
-    assert f"{PROVIDERS}/{build_uuid(1, 4)}/traits" in cloud.seen
+    assert f"{PROVIDERS}/{build_uuid(1, 4)}/traits" in cloud.paths
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_provider_that_changes_is_read_again():
     cloud.faults[f"{PLACEMENT}/traits"] = change
     reading = read(cloud)
     assert reading.providers[uuid].generation == 7
-    assert cloud.seen.count(f"{PROVIDERS}/{uuid}/inventories") == 2
-    assert cloud.seen.count(f"{PROVIDERS}/{build_uuid(1, 0)}/inventories") == 1
+    assert cloud.paths.count(f"{PROVIDERS}/{uuid}/inventories") == 2
+    assert cloud.paths.count(f"{PROVIDERS}/{build_uuid(1, 0)}/inventories") == 1
     assert reading.providers[uuid].traits == {"CUSTOM_T_0"}
     assert "one_moment" not in reading.missing
 
@@ -265,10 +265,10 @@ def test_unchanged_providers_of_an_earlier_reading_are_not_read_again():
     # Placement does not raise the generation when a server is deleted.
     without_server = build_uuid(1, 19)
     cloud.servers = 39
-    cloud.seen.clear()
+    cloud.paths.clear()
     second = read(cloud, earlier=earlier)
     assert second.reused == 38
-    calls = [path for path in cloud.seen if path.endswith("/inventories")]
+    calls = [path for path in cloud.paths if path.endswith("/inventories")]
     assert set(calls) == {f"{PROVIDERS}/{uuid}/inventories" for uuid in (changed, without_server)}
     cloud.generations, cloud.servers = {changed: 2}, 39
     complete = read(cloud)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement, nova and glance of a generated cloud, which answer GET without a network."""
+"""APIs of a generated cloud, without a network."""
 
 import base64
 import json
@@ -41,7 +41,7 @@ class GeneratedCloud:
         default_factory=lambda: {"placement": "1.39", "compute": "2.100"}
     )
     faults: dict[str, Callable[[int], Reply | None]] = field(default_factory=dict)
-    seen: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     server_changes: dict[int, dict[str, Any]] = field(default_factory=dict)
     extra_consumers: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -63,8 +63,8 @@ class GeneratedCloud:
         version = dict(request["headers"]).get("OpenStack-API-Version", "")
         assert request["method"] == "GET"
         fault = self.faults.get(url.path)
-        reply = fault(sum(path == url.path for path in self.seen)) if fault else None
-        self.seen.append(url.path)
+        reply = fault(sum(path == url.path for path in self.paths)) if fault else None
+        self.paths.append(url.path)
         self.versions[url.path] = version
         query = {key: values[-1] for key, values in parse_qs(url.query).items()}
         status, document, headers = reply or (*self._route(url.path, query), {})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fleet files of clouds that are read over their APIs.
 
-The file has a section ``source``: the cloud, the moments, what is missing, consumers without a
-server, and the generations of providers for the next reading.
+The file has a section ``source``: the cloud, the moments, missing facts, consumers without a server,
+and the generations of providers for the next reading.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ _NO_API = "no API shows it"
 
 
 class Fact(NamedTuple):
-    """A fact that can be missing: its name in messages, and the answers that it weakens."""
+    """A fact that can be missing: its title, and the answers it weakens."""
 
     title: str
     weakens: str
@@ -229,7 +229,7 @@ def _format(moment: datetime) -> str:
 def _complete_flavors(
     listed: Iterable[Flavor], servers: Iterable[ServerReading]
 ) -> dict[str, FlavorState]:
-    """Build the private flavors that servers embed, with ids derived from names."""
+    """Build the private flavors that servers embed, with derived ids."""
     names = {flavor.name for flavor in listed}
     embedded = {
         server.record.flavor["name"]: server.record.flavor
@@ -246,7 +246,7 @@ def _complete_flavors(
 
 
 def _drop_deleted_providers(reading: CloudReading) -> dict[str, dict[str, Amounts]]:
-    """Return the allocations without providers that were deleted during the reading."""
+    """Return the allocations on providers that still exist."""
     return {
         consumer: {
             uuid: amounts for uuid, amounts in by_provider.items() if uuid in reading.providers
@@ -256,8 +256,10 @@ def _drop_deleted_providers(reading: CloudReading) -> dict[str, dict[str, Amount
 
 
 def _build_nodes(reading: CloudReading, defaults: Defaults) -> dict[str, ComputeNode]:
-    """Build the nodes, with ratios and reserved amounts of their root providers."""
-    seen = {item.host: item.last_seen_up for item in reading.lists.services if item.last_seen_up}
+    """Build the nodes, with ratios and reserved amounts of providers."""
+    heartbeats = {
+        item.host: item.last_seen_up for item in reading.lists.services if item.last_seen_up
+    }
     nodes = {}
     for report in reading.lists.reports:
         root = reading.providers.get(report["uuid"])
@@ -272,7 +274,7 @@ def _build_nodes(reading: CloudReading, defaults: Defaults) -> dict[str, Compute
             for name in RATIOS
             if name in inventories and inventories[name].reserved
         }
-        last_seen = seen.get(report["host"], reading.ended)
+        last_seen = heartbeats.get(report["host"], reading.ended)
         values = {**report, **ratios, "reserved": reserved}
         try:
             node = read_report(values, replace(defaults, now=last_seen)).node
@@ -301,7 +303,7 @@ def _build_instance(
     group: str | None,
     allocations: Mapping[str, Amounts],
 ) -> Instance:
-    """Complete a server with its flavor, its image, and whether it boots from a volume."""
+    """Complete a server with its flavor, image and root disk."""
     flavor, request = record.flavor, record.request
     if flavor is not None:
         embedded = Flavor.from_document(flavor)
@@ -330,7 +332,7 @@ def _select(flavor: Flavor) -> tuple[Any, ...]:
 def _complete_image(
     image: Mapping[str, Any] | None, images: Mapping[str, StoredImage]
 ) -> Mapping[str, Any] | None:
-    """Return the stored image of a server, or what the server shows of it."""
+    """Return the stored image of a server, or the image that it shows."""
     stored = images.get(str(image["id"])) if image else None
     if image is None or stored is None:
         return image

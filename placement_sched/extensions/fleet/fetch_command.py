@@ -91,7 +91,7 @@ def _read_rate(text: str) -> float:
 
 
 def run_fetch(arguments: argparse.Namespace) -> int:
-    """Read a cloud, write its file and print what was read and what is missing."""
+    """Read a cloud, write its file, and print counts and missing facts."""
     settings = read_command_settings(arguments)
     adapters = make_adapters(arguments, dict.fromkeys(_SERVICES, ("", None)))
     if not adapters:

@@ -452,8 +452,8 @@ _SECTIONS: tuple[tuple[str, Callable[[MergeState, Json], None]], ...] = (
 
 def merge(connection: Connection, document: Any, settings: Settings, now: datetime) -> MergeState:
     """Merge a document into the cloud, or raise :class:`DocumentError`."""
-    before = cloud.read_state(connection, settings.unknown_owner)
-    return merge_document(before, document, settings, now)
+    state = cloud.read_state(connection, settings.unknown_owner)
+    return merge_document(state, document, settings, now)
 
 
 def merge_document(

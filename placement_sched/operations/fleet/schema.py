@@ -182,7 +182,7 @@ _SOURCE = build_object_schema(
         "versions": build_map_schema(_LABEL, parts.TEXT),
         # By fact: why it is missing.
         "missing": build_map_schema(_LABEL, parts.VALUE),
-        # By consumer: the server that moves, if it is known.
+        # By consumer: the server that moves, or null.
         "in_flight": build_map_schema(_LABEL, parts.NULLABLE_UUID),
         "orphaned": build_list_schema(parts.UUID),
         # By provider.

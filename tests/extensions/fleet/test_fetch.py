@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetched files of our own APIs, compared with dumps, and of generated clouds."""
+"""Fetched files of our own APIs and of generated clouds."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -147,7 +147,7 @@ def open_own_readers(app, pool):
 
 @pytest.fixture
 def fetch_own_cloud(sqlite_app, sqlite_database, sqlite_settings):
-    """Return a function that loads a document, and returns its state, the fetched and the file."""
+    """Return a function that loads a document and fetches it."""
 
     def fetch(document, now=NOW):
         sqlite_database.write(lambda connection: load(connection, document, sqlite_settings, now))

@@ -17,7 +17,7 @@ pytestmark = [
 
 @pytest.fixture
 def fetch(serve, run_cli, tmp_path, monkeypatch):
-    """Return a function that fetches the cloud ``prod``, which a server serves."""
+    """Return a function that fetches the cloud ``prod``."""
     server = serve()
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f.yaml").write_text(FLEET_FILE_TEXT)
@@ -76,18 +76,18 @@ def test_file_that_was_not_fetched_is_a_usage_error(fetch, tmp_path, text):
 @pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_interrupted_fetch_leaves_the_earlier_file(fetch, tmp_path, monkeypatch, failure):
     assert fetch("cloud.yaml")[0] == 0
-    before = (tmp_path / "cloud.yaml").read_text()
+    old_text = (tmp_path / "cloud.yaml").read_text()
 
     def fail(*_arguments, **_options):
         raise failure
 
     monkeypatch.setattr(fetch_command, "build_file", fail)
     assert fetch("cloud.yaml")[0] != 0
-    assert (tmp_path / "cloud.yaml").read_text() == before
+    assert (tmp_path / "cloud.yaml").read_text() == old_text
     assert list_files(tmp_path) == {"cloud.yaml"}
 
 
-def test_missing_folder_is_found_before_the_first_call(fetch, monkeypatch):
+def test_missing_folder_is_found_old_text_the_first_call(fetch, monkeypatch):
     monkeypatch.setattr(fetch_command, "read_cloud", lambda *_: pytest.fail("it was read"))
     status, _, error = fetch("none/cloud.yaml")
     assert (status, error.strip()) == (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API policy rules that the guide gives to a reader are rules of nova and placement."""
+"""API policy rules in the guide."""
 
 import json
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real nova that is imported from its databases, and fetched over its APIs."""
+"""A real nova, imported from its databases and over its APIs."""
 
 from dataclasses import replace
 
@@ -61,8 +61,8 @@ def keep_fetched_facts(state):
 
 def keep_fetched_request(request):
     hints = {key: hint for key, hint in request["scheduler_hints"].items() if key != "group"}
-    kept = {key: value for key, value in request.items() if key not in LOST_OF_REQUESTS}
-    return kept | {"scheduler_hints": hints}
+    common = {key: value for key, value in request.items() if key not in LOST_OF_REQUESTS}
+    return common | {"scheduler_hints": hints}
 
 
 def keep_fetched_image(image):
