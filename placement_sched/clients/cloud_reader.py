@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading of a whole cloud over the APIs of placement, nova and glance.
 
-Only GET is used. Inventories and allocations take a call for each provider. Traits and aggregates
-take a call for each trait and aggregate, which returns its providers. At the end, providers and
-servers that changed are read again, so that the reading shows a single moment.
+Only GET is used. Inventories and allocations take a call for each provider, traits and aggregates
+a call for each name. Changed providers and servers are read again at the end.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

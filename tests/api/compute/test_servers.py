@@ -253,13 +253,13 @@ def test_server_shows_zone_hints_and_image_properties_of_its_request(sqlite_serv
     request = {"availability_zone": "west", "scheduler_hints": {"rack": ["a"]}}
     sqlite_server_api.record_instance(1, image=image, request=request)
     sqlite_server_api.record_instance(2, image={"id": "i1", "properties": {"hw_cpu_cores": "x"}})
-    shown = sqlite_server_api.show_server(1, version="2.100")
-    assert shown["pinned_availability_zone"] == "west"
-    assert shown["scheduler_hints"] == {"rack": ["a"]}
-    assert shown["image"]["properties"] == {
+    server = sqlite_server_api.show_server(1, version="2.100")
+    assert server["pinned_availability_zone"] == "west"
+    assert server["scheduler_hints"] == {"rack": ["a"]}
+    assert server["image"]["properties"] == {
         "hw_architecture": "i686", "traits_required": ["CUSTOM_A"]
     }  # fmt: skip
     assert "properties" not in sqlite_server_api.show_server(1, version="2.97")["image"]
-    without = sqlite_server_api.show_server(2, version="2.100")
-    assert without["pinned_availability_zone"] is None
-    assert without["scheduler_hints"] == without["image"]["properties"] == {}
+    plain = sqlite_server_api.show_server(2, version="2.100")
+    assert plain["pinned_availability_zone"] is None
+    assert plain["scheduler_hints"] == plain["image"]["properties"] == {}
