@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading of a whole cloud over the APIs of placement, nova and glance.
 
-Only GET is used. Inventories and allocations take a call for each provider, traits and aggregates
-a call for each name. Changed providers and servers are read again at the end.
+Only GET is used. Inventories and allocations need a call per provider, traits and aggregates a call
+per name. Changed providers and servers are read again at the end.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

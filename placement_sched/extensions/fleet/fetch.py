@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fleet files of clouds that are read over their APIs.
 
-The file has a section ``source``: the cloud, the moments, missing facts, consumers without a server,
+The section ``source`` has the cloud, the moments, missing facts, consumers without a server,
 and the generations of providers for the next reading.
 """
 
