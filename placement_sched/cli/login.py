@@ -208,5 +208,5 @@ def _make_cloud_adapters(
     problem = f"--os-cloud {name}: {' '.join(' '.join(lines).split())}"
     if names and name not in names:
         nearest = suggest_name("cloud", name, names)
-        raise WrongArguments(f"{problem.removesuffix('.')}{nearest}")
+        problem = f"{problem.removesuffix('.')}{nearest}"
     raise Invalid(problem)

@@ -40,7 +40,7 @@ def register(commands: Commands) -> None:
     """Add the command to the group ``fleet``."""
     summary = "read a cloud over its public APIs, and write it to a fleet file"
     epilog = "The page look of the documentation describes the file and the rights that it needs."
-    parser = add_command(commands, "fetch", summary, run_fetch, epilog=epilog)
+    parser = add_command(commands, "fetch", summary, run_fetch, epilog=epilog, wrong_input=2)
     parser.add_examples("--os-cloud prod cloud.yaml")
     parser.add_argument(
         "file",
@@ -122,10 +122,7 @@ def run_fetch(arguments: argparse.Namespace) -> int:
 def _read_earlier_file(file: Path, name: str, settings: Settings) -> EarlierReading | None:
     if not file.exists():
         return None
-    try:
-        return read_earlier(read_text(str(file)), str(file), name, settings, utcnow())
-    except Invalid as error:
-        raise WrongArguments(error.detail) from None
+    return read_earlier(read_text(str(file)), str(file), name, settings, utcnow())
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def test_missing_folder_is_found_old_text_the_first_call(fetch, monkeypatch):
     monkeypatch.setattr(fetch_command, "read_cloud", lambda *_: pytest.fail("it was read"))
     status, _, error = fetch("none/cloud.yaml")
     assert (status, error.strip()) == (
-        1, "placement-sched: none/cloud.yaml: No such file or directory"
+        2, "placement-sched: none/cloud.yaml: No such file or directory"
     )  # fmt: skip
 
 
