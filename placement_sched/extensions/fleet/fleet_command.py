@@ -12,7 +12,6 @@ from placement_sched.cli.database import read_configuration
 from placement_sched.cli.output import print_result, read_text, show_waiting, write_text
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Invalid
 from placement_sched.extensions.fleet import anonymize_command, fetch_command
 from placement_sched.model.clock import utcnow
 from placement_sched.model.names import shorten_names
