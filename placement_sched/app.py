@@ -66,10 +66,7 @@ def wrap_for_worker(application: WSGI) -> WSGI:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """State of a server that workers inherit: the settings, and a shared flag.
-
-    ``accepted`` becomes true when a worker finds the database prepared (:class:`Preparation`).
-    """
+    """The settings, and a flag (the database is prepared), of all workers."""
 
     live: LiveSettings
     accepted: ctypes.c_bool
@@ -202,10 +199,7 @@ def _check_parts(settings: Settings, clock: Clock) -> None:
 
 
 def _wrap_outside_requests(preparation: Preparation, read: Callable[..., T]) -> Callable[..., T]:
-    """Wrap ``read`` for use outside of requests.
-
-    The database is prepared before each call. The SQL statements are counted for no request.
-    """
+    """Prepare the database before each call, and count no SQL statements."""
 
     def run(*arguments: object) -> T:
         try:
@@ -246,7 +240,6 @@ def create_placement_app(services: Services) -> Application:
 
 
 def _wrap_application(application: Application) -> Application:
-    """Wrap the application in its WSGI middleware, the outermost last."""
     services = application.services
     inner: WSGI = application.wsgi_app
     if services.settings.api.auth_strategy == "keystone":

@@ -118,10 +118,7 @@ class ConcurrentUpdate(Conflict):
 
 
 class Overtaken(ConcurrentUpdate):
-    """Another writer changed rows between two statements.
-
-    A new transaction may succeed.
-    """
+    """Another writer changed rows between two statements of a transaction."""
 
 
 class InUse(Conflict):
@@ -139,10 +136,7 @@ class CapacityExceeded(Conflict):
 
 
 class NoValidHost(Conflict):
-    """No host passes, for the reasons in ``extra['funnel']``.
-
-    ``result`` is the ``RequestResult``, with the decision.
-    """
+    """No host passes (``extra['funnel']``). ``result``: ``RequestResult``."""
 
     code = "scheduler.no_valid_host"
     result: Any = None

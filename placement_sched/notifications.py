@@ -94,10 +94,7 @@ def _pick(value: object, names: Iterable[str]) -> Json:
 
 
 def build_unversioned_payload(event: Event) -> Json:
-    """Build the payload of ``scheduler.select_destinations.*``.
-
-    The payload has a code and a reason if the event has an error.
-    """
+    """Build the payload of ``scheduler.select_destinations.*``."""
     payload: Json = {"request_spec": _build_unversioned_spec(event)}
     if event.reason is not None:
         payload |= {"code": event.reason.code, "reason": event.reason.words}
@@ -318,10 +315,7 @@ SILENT = Notifier()
 
 
 def create_notifier(settings: Settings) -> Notifier:
-    """Create the notifier that ``[oslo_messaging_notifications]`` configures.
-
-    Raises :class:`~placement_sched.errors.ConfigurationError` if its options are invalid.
-    """
+    """Create the notifier, or raise :class:`ConfigurationError`."""
     if not set(settings.oslo_messaging_notifications.driver) - _NO_DRIVER:
         return SILENT
     Bus(settings).close()
@@ -340,11 +334,7 @@ class _Context(NamedTuple):
 
 
 class Bus:
-    """Connection to the message bus, for use by a single thread.
-
-    Connects at the first message. Raises :class:`~placement_sched.errors.ConfigurationError` if the
-    options are invalid.
-    """
+    """Connection to the message bus, for use by a single thread."""
 
     def __init__(self, settings: Settings) -> None:
         options, host = settings.oslo_messaging_notifications, settings.DEFAULT.host
@@ -401,10 +391,7 @@ class Bus:
 
 
 class Sender:
-    """A queue of events, and a thread that sends them in order.
-
-    The thread starts at the first event, and opens the bus with ``open_bus``.
-    """
+    """A queue of events, and a thread that sends them in order."""
 
     def __init__(self, open_bus: Callable[[], Bus], *, waiting: int = WAITING) -> None:
         self._open_bus = open_bus

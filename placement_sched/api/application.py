@@ -158,7 +158,6 @@ class Application(flask.Flask):
         )
 
     def _check_first(self) -> None:
-        """Run the checks that do not depend on a route."""
         request = _get_request()
         rule = request.url_rule
         if self._belongs_to_extension(request) if rule is None else rule.route is None:
@@ -387,7 +386,6 @@ def _group_routes(
 
 
 def _build_target(identity: Identity, project_key: str | None, pairs: Pairs) -> dict[str, str]:
-    """Build the target of a policy check, from the caller or the query."""
     if project_key is None:
         project_id = identity.project_id
         return {"project_id": project_id, "user_id": identity.user_id, "owner": project_id}

@@ -182,10 +182,7 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
         super().__init__(application, conf)
 
     def process_request(self, request: webob.Request) -> webob.Response | None:
-        """Check the tokens of a request.
-
-        Returns None if the application shall answer the request.
-        """
+        """Check the tokens, and return None if the application shall answer."""
         request.headers.pop(UNREACHABLE, None)
         try:
             response: webob.Response | None = super().process_request(request)
@@ -270,10 +267,7 @@ def _compile_rule_path(path: str) -> re.Pattern[str]:
 
 
 def check_keystone(conf: cfg.ConfigOpts) -> None:
-    """Reject an incomplete ``[keystone_authtoken]``.
-
-    Raises :class:`ConfigurationError`.
-    """
+    """Check ``[keystone_authtoken]``, or raise :class:`ConfigurationError`."""
     loading.register_auth_conf_options(conf, _GROUP)
     if conf[_GROUP].auth_type is not None:
         check_installed(_GROUP, conf[_GROUP].auth_type)

@@ -44,10 +44,7 @@ class ApiEntry:
 
 
 def make_blueprint(services: Services, apis: Sequence[ApiEntry] = ()) -> flask.Blueprint:
-    """Build the routes outside of the APIs.
-
-    ``/`` is served only if ``apis`` has entries.
-    """
+    """Build the routes outside of the APIs, with ``/`` for ``apis``."""
     monitoring = flask.Blueprint("monitoring", __name__)
 
     def list_apis() -> Any:
@@ -101,7 +98,6 @@ def _check_cache(services: Services) -> None:
 
 
 def _describe_nova_age(services: Services) -> dict[str, Any]:
-    """Return the age of the data from nova, or nothing if nova is not read."""
     if not is_read_from_nova(services.settings):
         return {}
     with services.database.read() as connection:

@@ -164,10 +164,7 @@ _POINTER = re.compile(r"/((?:[^~/]|~[01])+)", re.DOTALL)
 
 
 def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
-    """Parse the query string of an image list.
-
-    Raises :class:`Invalid` for an invalid value, and for a filter that is not supported.
-    """
+    """Parse the query of an image list, or raise :class:`Invalid`."""
     filters = {name: value for name, value in call.query if name not in _NO_FILTERS | {"tag"}}
     if invalid := sorted(_NOT_FILTERED & filters.keys()):
         raise Invalid(f"Images cannot be filtered by {invalid[0]}.")
@@ -198,10 +195,7 @@ def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
 
 
 def build_links(call: ApiCall, last_uuid: str | None) -> dict[str, str]:
-    """Build the links to the first page and the page after ``last_uuid``.
-
-    If ``last_uuid`` is None, there is no next page.
-    """
+    """Build the links to the first page and the page after ``last_uuid``."""
     *query, marker = build_next_pairs(call, last_uuid)
     links = {"first": f"/v2/images?{urlencode(query)}" if query else "/v2/images"}
     if last_uuid is not None:
@@ -242,7 +236,6 @@ _FILTERS: Mapping[str, Callable[[str, str], tuple[Any, ...]]] = {
 
 
 def _parse_order(call: ApiCall) -> tuple[tuple[str, bool], ...]:
-    """Parse the sort keys, and append creation time and id as last keys."""
     pairs = _parse_sort(call)
     for key, direction in pairs:
         if key not in SORT_KEYS:

@@ -47,10 +47,7 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class RequestLabels(NamedTuple):
-    """The labels of a request.
-
-    ``route`` is the template of the path, "" without a route.
-    """
+    """The labels of a request, with the template of its path (or "")."""
 
     api: str
     route: str
@@ -61,10 +58,6 @@ class Metrics:
     """The metrics of an application."""
 
     def __init__(self) -> None:
-        """Register the metrics.
-
-        Raises :class:`ConfigurationError` if the shared directory does not exist.
-        """
         directory = os.environ.get(DIRECTORY)
         if directory is not None and not Path(directory).is_dir():
             raise ConfigurationError(f"{DIRECTORY}: {directory} is not a directory")

@@ -68,10 +68,7 @@ def find_context(environ: dict[str, Any]) -> RequestContext | None:
 
 
 def set_request_context(application: WSGI) -> WSGI:
-    """Wrap ``application`` to set each request's context and send its id.
-
-    This middleware has to be the outermost.
-    """
+    """Wrap ``application``, outermost, to set the context and send its id."""
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         ids = build_request_ids(environ.get("HTTP_X_OPENSTACK_REQUEST_ID"))

@@ -50,10 +50,7 @@ def build_page(call: ApiCall, collection: str, items: Sequence[dict[str, Any]]) 
 
 
 def with_next_link(call: ApiCall, path: str, body: dict[str, Any]) -> ApiResponse:
-    """Replace the marker ``next`` in a page by a link to the next page.
-
-    If ``next`` is None, there is no next page and no link.
-    """
+    """Replace the marker ``next`` (or None) by a link to the next page."""
     links = []
     if (marker := body.pop("next")) is not None:
         query = urlencode(build_next_pairs(call, marker))

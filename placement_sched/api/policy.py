@@ -82,10 +82,7 @@ class Policy:
     """
 
     def __init__(self, settings: Settings, rules: Iterable[Rule]) -> None:
-        """Read the policy files.
-
-        Raises :class:`ConfigurationError` if a file is invalid.
-        """
+        """Read the policy files, or raise :class:`ConfigurationError`."""
         self._settings = settings
         self._rules = tuple(rules)
         self._project_keys = {rule.name: rule.project_key for rule in self._rules}
@@ -96,10 +93,7 @@ class Policy:
         self._read = _LoadedRules(_create_enforcer(settings, self._rules))
 
     def check(self, rule: str, identity: Identity, target: Mapping[str, str]) -> None:
-        """Reject a caller unless ``rule`` allows ``identity`` on ``target``.
-
-        Raises :class:`Forbidden`.
-        """
+        """Raise :class:`Forbidden` unless ``rule`` allows the caller."""
         if not self.allows(rule, identity, target):
             message = f"Policy does not allow {rule} to be performed."
             if (scope := identity.get_scope()) != _SCOPE:
@@ -154,7 +148,6 @@ class AdministratorPolicy(Policy):
 
 
 def _list_files(conf: cfg.ConfigOpts) -> list[str]:
-    """List the policy files and directories of ``[oslo_policy]``."""
     options = conf.oslo_policy
     names = [conf.find_file(name) for name in (options.policy_file, *options.policy_dirs)]
     paths = [Path(name) for name in names if name is not None]
@@ -166,7 +159,6 @@ def _list_files(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def _read_stamps(conf: cfg.ConfigOpts) -> dict[str, tuple[int, int, int]]:
-    """Read inode, modification time and size of policy files and folders."""
     stamps: dict[str, tuple[int, int, int]] = {}
     for file in _list_files(conf):
         with suppress(OSError):
@@ -216,10 +208,7 @@ def _depends_on_arguments_alone(check: object) -> bool:
 
 
 def check_files(settings: Settings, rules: Iterable[Rule]) -> None:
-    """Check the policy files, without logging.
-
-    Raises :class:`ConfigurationError` if a file is invalid.
-    """
+    """Check the policy files, or raise :class:`ConfigurationError`."""
     opts.set_defaults(settings.conf)
     _load_rules(settings, tuple(rules))
 
@@ -274,7 +263,6 @@ def _load_rules(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
 
 
 def _find_wrong_file(conf: cfg.ConfigOpts) -> str:
-    """Return option and name of the first policy file that cannot be loaded."""
     main = conf.find_file(conf.oslo_policy.policy_file)
     for file in filter(lambda name: not Path(name).is_dir(), _list_files(conf)):
         try:

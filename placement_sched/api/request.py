@@ -59,10 +59,7 @@ class UnsupportedMediaType(errors.Error):
 
 
 class MethodNotAllowed(errors.Error):
-    """The path does not support this method.
-
-    ``allowed`` is the value of the header Allow.
-    """
+    """The path supports only the methods in ``allowed``."""
 
     def __init__(self, detail: str, allowed: Sequence[str] = ()) -> None:
         super().__init__(detail)
@@ -105,10 +102,7 @@ class Response(flask.Response):
     default_mimetype = None
 
     def __init__(self, response: ApiResponse, version_headers: Mapping[str, str]) -> None:
-        """Encode ``response``.
-
-        ``version_headers`` are the headers that each response of the API has.
-        """
+        """Encode ``response``, with the version headers of the API."""
         body = response.body
         headers: dict[str, str] = {}
         if body is not None:
@@ -167,10 +161,7 @@ def send_json(
 
 
 class OrjsonProvider(JSONProvider):
-    """Flask's JSON provider with orjson.
-
-    It rejects NUL characters, which PostgreSQL cannot store.
-    """
+    """JSON provider with orjson, without NUL, which PostgreSQL rejects."""
 
     def dumps(self, obj: Any, **kwargs: Any) -> str:  # noqa: ARG002 - Flask's signature
         """Return ``obj`` as JSON."""
@@ -238,26 +229,17 @@ class Request(flask.Request):
 
     @cached_property
     def pairs(self) -> Pairs:
-        """Return the names and values of the query in order.
-
-        Invalid UTF-8 is replaced.
-        """
+        """Return names and values of the query, with invalid UTF-8 replaced."""
         if not self.query_string:
             return ()
         return tuple(parse_qsl(self.query_string.decode(errors="replace"), keep_blank_values=True))
 
     def on_json_loading_failed(self, e: ValueError | None) -> NoReturn:
-        """Reject a body that is not JSON.
-
-        Raises :class:`Invalid`.
-        """
+        """Raise :class:`Invalid` for a body that is not JSON."""
         raise Invalid(f"Malformed JSON: {e}") from None
 
     def check_content_headers(self) -> None:
-        """Reject a body without a content type or a numeric length.
-
-        Raises :class:`Invalid`.
-        """
+        """Raise :class:`Invalid` for a body without type or numeric length."""
         length = self.environ.get("CONTENT_LENGTH")
         if not length:
             return
@@ -269,10 +251,7 @@ class Request(flask.Request):
             raise Invalid("content-type header required: the body has no type.")
 
     def check_content_type(self, route: Route) -> None:
-        """Reject a content type that ``route`` does not accept.
-
-        Raises :class:`UnsupportedMediaType`.
-        """
+        """Raise :class:`UnsupportedMediaType` for another type than the route's."""
         if route.takes_body and self.mimetype not in route.content_types:
             raise UnsupportedMediaType(
                 f"The media type {self.mimetype or None} is not supported, "
@@ -280,10 +259,7 @@ class Request(flask.Request):
             )
 
     def get_action(self) -> str:
-        """Return the only key of the body, which names an action.
-
-        Raises :class:`Invalid` for any other body.
-        """
+        """Return the only key of the body, or raise :class:`Invalid`."""
         document = self._parse_json()
         if not isinstance(document, dict) or len(document) != 1:
             raise Invalid(
@@ -293,10 +269,7 @@ class Request(flask.Request):
         return str(action)
 
     def validate_body(self, route: Route, version: Version) -> Any:
-        """Validate the body, and return the value for ``ApiCall.body``.
-
-        Raises :class:`Invalid` for an invalid body.
-        """
+        """Return the value for ``ApiCall.body``, or raise :class:`Invalid`."""
         if route.data:
             return self.content_length or 0  # the bytes themselves are not stored
         if route.body is None:

@@ -88,18 +88,12 @@ class ApiCall:
         return next(iter(reversed(self.list_values(key))), None)
 
     def check(self, rule: str) -> None:
-        """Reject the caller unless the policy allows ``rule`` in their project.
-
-        Raises :class:`Forbidden`.
-        """
+        """Raise :class:`Forbidden` unless ``rule`` is allowed in the project."""
         target = {"project_id": self.identity.project_id or ""}
         self.services.policy.check(rule, self.identity, target)
 
     def is_allowed(self, rule: str) -> bool:
-        """Return whether ``rule`` allows the caller to act on own objects.
-
-        The target of the policy check has the project and the user of the caller.
-        """
+        """Return whether ``rule`` allows the caller to act on own objects."""
         project_id, user_id = self.identity.project_id, self.identity.user_id
         target = {"project_id": project_id, "user_id": user_id, "owner": project_id}
         return self.services.policy.allows(rule, self.identity, target)
@@ -141,10 +135,7 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
-    """The response of a handler.
-
-    ``body`` is encoded as JSON unless it is bytes or None (no body).
-    """
+    """The response of a handler: a body of JSON, bytes, or None (no body)."""
 
     status: int = 200
     body: Any = None
@@ -158,10 +149,7 @@ Handler = Callable[..., ApiResponse]
 def run_in_transaction(
     handler: Callable[Concatenate[ApiCall, Connection, P], ApiResponse],
 ) -> Callable[Concatenate[ApiCall, P], ApiResponse]:
-    """Decorate a handler to run in a transaction.
-
-    The connection is the second argument of the handler.
-    """
+    """Decorate a handler to run in a transaction, with its connection."""
 
     @wraps(handler)
     def run(call: ApiCall, /, *args: P.args, **names: P.kwargs) -> ApiResponse:

@@ -422,7 +422,6 @@ class AsgiToWsgi:
 
 
 def _build_environ(scope: Scope) -> dict[str, Any]:
-    """Return the WSGI environ of a request (PEP 3333), with an empty body."""
     environ: dict[str, Any] = {**_CONSTANT_ENVIRON, "wsgi.input": ReadBody()}
     for name, value in scope["headers"]:
         key = _get_environ_key(name)

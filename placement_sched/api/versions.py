@@ -20,10 +20,7 @@ class Headers(Protocol):
 
 
 class Version(NamedTuple):
-    """A microversion.
-
-    Versions compare as numbers: 1.10 is later than 1.9.
-    """
+    """A microversion, compared as numbers: 1.10 is later than 1.9."""
 
     major: int
     minor: int

@@ -14,10 +14,7 @@ from placement_sched.model.extension import load_subcommands
 
 
 class WrongArguments(Invalid):
-    """Arguments contradict each other, or an argument is missing.
-
-    The exit status is the status of the parser's own errors.
-    """
+    """Arguments contradict each other, or an argument is missing."""
 
 
 @contextmanager
@@ -82,10 +79,6 @@ _UNKNOWN_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(")
 
 
 def _suggest(word: str, names: Iterable[str], prefix: str = "") -> str:
-    """Return the end of an error message, with the most similar name.
-
-    ``prefix`` begins all names, and is ignored in the comparison.
-    """
     # Imported only for an error: --help starts without it.
     model = import_module("placement_sched.model.names")
     stems = [name.removeprefix(prefix) for name in names]

@@ -113,10 +113,7 @@ class _PrintNames(argparse.Action):
 
 
 def find_names(kind: str, line: str) -> list[str]:
-    """Find the names of flavors or hosts that complete a command line.
-
-    The program ends without output if the names are not read within two seconds.
-    """
+    """Find the flavors or hosts that complete a line, within two seconds."""
     words = shlex.split(line)
     prefix = "" if line[-1:].isspace() else words.pop()
     begin = max(n for n, word in enumerate(words) if Path(word).name == PROGRAM)

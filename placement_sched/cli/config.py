@@ -121,7 +121,6 @@ def _find_problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
 def _find_problems_of_unreadable(
     files: Sequence[str], conf: Conf, failure: ConfigurationError
 ) -> list[Problem]:
-    """Return all problems of files that cannot be read as settings."""
     errors: list[ConfigurationError] = []
     with suppress(ConfigurationError):  # a directory that cannot be read is ``failure``
         sections = read_sections(with_directories(files), errors)
@@ -143,7 +142,6 @@ def _find_problems_of_unreadable(
 
 
 def _check_start(settings: Settings) -> list[Problem]:
-    """Check Keystone, the policy files and the log, as a start does."""
     problems = []
     checks: list[tuple[str, Callable[[], str | None]]] = [
         ("", partial(check_files, settings, RULES)),

@@ -15,10 +15,7 @@ from placement_sched.scheduler.plugins import read_settings
 
 
 def read_command_settings(arguments: argparse.Namespace) -> Settings:
-    """Read the configuration of a command.
-
-    Raises :class:`Unavailable` if the command belongs to a disabled extension.
-    """
+    """Read settings. Raise :class:`Unavailable` for a disabled extension."""
     settings = read_settings(arguments.config_file)
     extension = getattr(arguments, "extension", "")
     if extension in settings.DEFAULT.disabled_extensions:

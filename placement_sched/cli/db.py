@@ -80,10 +80,6 @@ def _print_database(arguments: argparse.Namespace, database: Database) -> None:
 
 
 def _check_confirmed(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Require ``--yes`` for a database that the command line does not name.
-
-    Raises :class:`ConfigurationError`.
-    """
     line = settings.find_assignment("placement_database", "connection")
     if arguments.yes or line is None:
         return

@@ -123,7 +123,6 @@ def _is_loopback(url: str) -> bool:
 
 
 def _open_session(auth: Any, cacert: str | None) -> Session:
-    """Open a session with CA bundle and client certificate (``$OS_CERT``)."""
     paths = ssl.get_default_verify_paths()
     bundle = cacert or os.environ.get("OS_CACERT") or os.environ.get("REQUESTS_CA_BUNDLE")
     return make_session(
@@ -137,7 +136,6 @@ def _open_session(auth: Any, cacert: str | None) -> Session:
 def _make_variable_adapters(
     urls: Mapping[str, str | None], cacert: str | None
 ) -> dict[str, Adapter]:
-    """Create adapters with the login of keystoneauth's ``$OS_*`` variables."""
     guesses = (plugin for variable, plugin in _AUTH_TYPES.items() if os.environ.get(variable))
     auth_type = os.environ.get("OS_AUTH_TYPE") or next(guesses, "password")
     try:

@@ -123,10 +123,7 @@ def main_of_status() -> int:
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
-    """Parse ``argv``.
-
-    Invalid arguments and ``--help`` end the program.
-    """
+    """Parse ``argv``. Exit after invalid arguments or ``--help``."""
     argv = convert_spelling(argv)
     parser = make_parser(argv)
     try:
@@ -217,7 +214,6 @@ def _fail(sentence: str, status: int) -> int:
 
 
 def _describe_system_error(failure: OSError) -> str:
-    """Describe an error of the operating system, such as a full disk."""
     reason = failure.strerror or format_one_line(failure)
     # An error of a file has a file name. An error without a name is about the standard output.
     of_output = failure.filename is None and failure.errno in _FULL
@@ -233,6 +229,5 @@ def _describe_system_error(failure: OSError) -> str:
 
 
 def _drop_stdout() -> None:
-    """Drop further output after the reader of a pipe has closed it."""
     # Python flushes stdout again at exit, which would fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

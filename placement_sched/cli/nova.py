@@ -153,7 +153,6 @@ def _add_adopt(group: Commands) -> None:
 
 
 def _run_adopt(arguments: argparse.Namespace) -> int:
-    """Record the cloud of nova's databases, and print counts and mismatches."""
     with follow_nova(arguments) as (settings, database, follower):
         place = hide_password(database)
         with show_progress("reading nova's databases") as progress:
@@ -234,7 +233,6 @@ def _add_sync(group: Commands) -> None:
 
 
 def _run_sync(arguments: argparse.Namespace) -> int:
-    """Sync or compare, print the result, and return the exit status."""
     check: bool = arguments.check
     label = "comparing with nova's databases" if check else "reading nova's databases"
     with (

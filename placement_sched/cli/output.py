@@ -48,10 +48,7 @@ class TextConsole(Console):
         super().__init__(width=width if self._is_pipe else None)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print objects.
-
-        Columns that do not fit the terminal continue beyond its edge.
-        """
+        """Print objects, beyond the edge of a terminal if they do not fit."""
         options["crop"] = False
         if not self._is_pipe:
             super().print(*objects, **options)
@@ -270,10 +267,7 @@ def build_table(
 
 
 def check_columns(arguments: argparse.Namespace, columns: Sequence[Column]) -> None:
-    """Reject unknown columns, before a command changes anything.
-
-    Raises :class:`Invalid`.
-    """
+    """Raise :class:`Invalid` for unknown columns, before any change."""
     if "receive" not in arguments:
         find_columns(columns, [*arguments.column, *arguments.sort_column])
 
@@ -284,10 +278,6 @@ def find_columns(columns: Sequence[Column], names: Sequence[str]) -> Sequence[Co
 
 
 def _find(columns: Sequence[Column], name: str) -> Column:
-    """Find a column by its name, ignoring upper and lower case.
-
-    Raises :class:`Invalid` if there is none.
-    """
     by_key = {_normalize_name(column.name): column for column in columns}
     if _normalize_name(name) not in by_key:
         names = [column.name for column in columns]
@@ -310,7 +300,6 @@ def _build_sort_key(value: Any) -> tuple[int, Any]:
 
 
 def _format_cell(value: Any) -> Any:
-    """Format a value for a cell of CSV, with lists and objects as JSON."""
     return (
         json.dumps(value, ensure_ascii=False) if isinstance(value, list | tuple | dict) else value
     )

@@ -224,7 +224,6 @@ def _synchronize(
     noun: str,
     **options: str | bool | None,
 ) -> SyncRun:
-    """Run the sync with the services or the database that the arguments name."""
     state: Path | None = getattr(arguments, "state", None)
 
     def print_verbose(line: str) -> None:
@@ -261,7 +260,6 @@ def _synchronize(
 def _print_sync(
     arguments: argparse.Namespace, run: SyncRun, document: Json, lines: list[str]
 ) -> int:
-    """Print the changes and problems, and return the exit status."""
     problems = [asdict(problem) for problem in run.problems]
     print_result(arguments, {"code": run.code, **document, "problems": problems}, lines)
     sys.stderr.writelines(f"placement-sched: {problem.detail}\n" for problem in run.problems)
@@ -269,7 +267,6 @@ def _print_sync(
 
 
 def _build_entries(hosts: HostMap, uuids: Iterable[str], **fields: str) -> list[Json]:
-    """Build JSON entries for providers, sorted by host and uuid."""
     providers = sorted((hosts.host_of.get(uuid) or "", uuid) for uuid in uuids)
     return [{**fields, "host": host or None, "provider": uuid} for host, uuid in providers]
 
@@ -413,7 +410,6 @@ def _add_audit(group: Commands) -> None:
 
 
 def _run_audit(arguments: argparse.Namespace) -> int:
-    """Print or delete orphaned allocations, and return the exit status."""
     if arguments.invariants:
         return AuditCode.CLEAN if verify_database(arguments) else AuditCode.VIOLATED
     uuid = arguments.resource_provider
@@ -523,7 +519,6 @@ def _format_audit(audit: Audit, arguments: argparse.Namespace, uuid: str | None)
 
 
 def _format_unverified(audit: Audit, *, verbose: bool) -> Iterator[str]:
-    """Yield counts of unverified consumers, and each consumer if ``verbose``."""
     for reason, sentence in _REASONS.items():
         consumers = [entry for entry in audit.unverified if entry.reason is reason]
         if not consumers:
@@ -594,7 +589,6 @@ def _add_heal(group: Commands) -> None:
 
 
 def _run_heal(arguments: argparse.Namespace) -> int:
-    """Heal, print the result of each instance, and return the exit status."""
     request = _build_heal_request(arguments)
     is_confirmed = arguments.instances_are_all_recorded or request.instance is not None
     healings: list[Healing] = []
@@ -623,10 +617,6 @@ def _run_heal(arguments: argparse.Namespace) -> int:
 
 
 def _build_heal_request(arguments: argparse.Namespace) -> HealRequest:
-    """Build the request from the arguments.
-
-    Raises :class:`Invalid` for contradicting options.
-    """
     if arguments.instance is not None and arguments.cell is not None:
         raise Invalid("--instance and --cell exclude each other")
     if arguments.force and arguments.instance is None:

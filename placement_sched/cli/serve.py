@@ -185,10 +185,7 @@ class _Server(MPServer):
         threading.Thread(target=self.live.reload, daemon=True).start()
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
-        """Stop the server.
-
-        The first SIGTERM takes effect after ``delay`` seconds, so that proxies notice the stop.
-        """
+        """Stop the server. The first SIGTERM takes effect after ``delay``."""
         if os.getpid() != self.server_pid:
             os._exit(0)  # a worker that does not serve yet
         is_first, self.stop_signal = not self.stop_signal, signal.Signals(args[0]).name
@@ -370,7 +367,6 @@ def _prepare(services: Services) -> str:
 
 
 def _run_every_second(work: Callable[[], None], name: str) -> None:
-    """Call ``work`` every second in a thread, also without requests."""
 
     def run_repeatedly() -> None:
         while True:
@@ -391,10 +387,7 @@ def warn_of_idle_workers(workers: int) -> None:
 
 
 def check_noauth2(settings: Settings, host: str) -> None:
-    """Reject the default noauth2 if other machines could use it.
-
-    Raises :class:`ConfigurationError`.
-    """
+    """Raise :class:`ConfigurationError` if others could use default noauth2."""
     explicit = is_explicit(settings.conf, "api", "auth_strategy")
     if settings.api.auth_strategy != "noauth2" or explicit:
         return

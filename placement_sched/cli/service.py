@@ -156,10 +156,7 @@ def find_free_port(host: str, port: int) -> int:
 
 
 def resolve(host: str) -> list[str]:
-    """Resolve ``host`` to addresses.
-
-    Raises :class:`Error` if there are no addresses.
-    """
+    """Resolve ``host`` to addresses, or raise :class:`Error`."""
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as failure:

@@ -73,10 +73,7 @@ class Nova:
             return _read_server(response.document["server"])
 
     def list_servers_on(self, host: str) -> list[NovaServer]:
-        """Return the instances on a host, of all projects.
-
-        Only the first page of nova's response is read.
-        """
+        """Return instances on a host, of all projects: nova's first page."""
         path = "/servers/detail"
         servers = self._service.read_list(path, "servers", _read_server, all_tenants=1, host=host)
         return [server for server in servers if server.host == host]

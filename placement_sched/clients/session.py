@@ -105,10 +105,7 @@ class RemoteService:
 
     @property
     def url(self) -> str:
-        """Return the URL of the service.
-
-        Raises :class:`ServiceFailed` if the service catalogue lacks it.
-        """
+        """Return the URL, or raise :class:`ServiceFailed` if it is unknown."""
         try:
             address = self._adapter.get_endpoint()
         except ClientException as failure:

@@ -241,10 +241,7 @@ class HttpAddress(types.URI):
         super().__init__(max_length=2048, schemes=["http", "https"])
 
     def __call__(self, value: Any) -> Any:
-        """Return the address.
-
-        Raises :class:`ValueError` if it has no host or a wrong port.
-        """
+        """Return the address, or raise :class:`ValueError`."""
         address = super().__call__(value)
         parts = urlsplit(address)
         if not parts.hostname or parts.port == 0:  # reading a port above 65535 raises
@@ -310,10 +307,7 @@ class Settings:
 
     @classmethod
     def from_conf(cls, conf: Conf) -> Self:
-        """Read the current values of ``conf``, and keep the sections of its files.
-
-        Raises :class:`ConfigurationError` for an option with a wrong value.
-        """
+        """Read the values of ``conf``, or raise :class:`ConfigurationError`."""
         # A copy: options that are registered in conf later are not part of these settings.
         registered = {group: dict(members) for group, members in conf.registered.items()}
         groups = {
@@ -392,10 +386,7 @@ class Settings:
         return Settings(self.conf, self.registered, groups, self.sections, overridden)
 
     def resolve_option(self, key: str, source: str = OF_REQUEST) -> tuple[str, str]:
-        """Resolve an override's key to the current group and name.
-
-        Raises :class:`Invalid` for an unknown option.
-        """
+        """Resolve an override's key, or raise :class:`Invalid`."""
         group, _, name = key.rpartition(".")
         if option := find_option(self.registered, group or "DEFAULT", name):
             return option

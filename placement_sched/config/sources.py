@@ -224,10 +224,7 @@ def convert_value(option: cfg.Opt, value: Any) -> Any:
 
 
 def parse_ratios(option: str, items: Iterable[str]) -> tuple[tuple[str, float], ...]:
-    """Parse a list option of ``name=ratio`` items, in order.
-
-    As in nova, items of another form are logged and ignored.
-    """
+    """Parse ``name=ratio`` items, and log and ignore others, as nova does."""
     ratios, ignored = [], []
     for item in items:
         name, _, text = item.partition("=")

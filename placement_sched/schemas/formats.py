@@ -68,10 +68,7 @@ def show_value(value: Any) -> str:
 
 
 def read(reader: Callable[[Any], T], value: Any, json_path: str = "$") -> T:
-    """Convert a value with a function such as :func:`parse_uuid`.
-
-    Raises :class:`Invalid` for an invalid value, whose JSON path is ``json_path``.
-    """
+    """Call a reader such as :func:`parse_uuid`, or raise :class:`Invalid`."""
     try:
         return reader(value)
     except DocumentError as error:
@@ -100,10 +97,7 @@ def format_seconds(moment: datetime | None) -> str | None:
 
 
 def parse_datetime(value: Any) -> datetime:
-    """Parse an ISO 8601 time to naive UTC without fractions of seconds.
-
-    A time without a zone is in UTC.
-    """
+    """Parse an ISO 8601 time (UTC by default) to naive UTC, in seconds."""
     try:
         parsed = datetime.fromisoformat(value)
         if parsed.tzinfo is not None:

@@ -66,7 +66,6 @@ class NodeReport:
 
 
 def _build_nova_object_schema(inner: Json) -> Json:
-    """Build the schema of a plain object or a serialised nova object."""
     wrapped = {"type": "object", "required": [_NOVA_DATA]}
     within = {"properties": {_NOVA_DATA: inner}}
     return {"if": wrapped, "then": within, "else": inner, NOVA_OBJECT: inner}
@@ -259,7 +258,6 @@ def _decode_strings(document: Any) -> Any:
 
 
 def _parse_json(text: str, *keys: str) -> Any:
-    """Parse a JSON string with orjson, because Python's parser accepts NaN."""
     try:
         value = orjson.loads(text)
     except ValueError:
@@ -270,10 +268,6 @@ def _parse_json(text: str, *keys: str) -> Any:
 
 
 def _format_cpu_info(value: Any) -> str:
-    """Convert ``cpu_info`` to the JSON string that nova stores.
-
-    An empty string is converted to an empty object.
-    """
     if value in (None, ""):
         return "{}"
     if isinstance(value, dict):

@@ -153,10 +153,7 @@ class Schema:
 
 
 def find_most_helpful(faults: Iterable[Fault]) -> Fault | None:
-    """Return the fault that jsonschema's ``best_match`` would choose.
-
-    OpenStack placement answers with the message of this fault. Returns None without faults.
-    """
+    """Return the fault of jsonschema's ``best_match``, as placement does."""
     fault = max(faults, key=_rank, default=None)
     while fault is not None and fault.alternatives:
         inner = sorted(fault.alternatives, key=_rank)
@@ -276,7 +273,6 @@ def _describe_unknown_keys(fault: Fault) -> str:
 
 
 def _suggest_keys(fault: Fault) -> str:
-    """Suggest valid keys similar to unknown keys, or list a few valid keys."""
     valid = fault.schema.get("properties", {})
     unknown = sorted(fault.expected)[:_MAX_SUGGESTED]
     suggestions = [
@@ -335,10 +331,7 @@ class Reader:
         self._digits_as_text = digits_as_text
 
     def __call__(self, document: Any) -> Any:
-        """Validate and convert a document.
-
-        Raises :class:`DocumentError`.
-        """
+        """Validate and convert, or raise :class:`DocumentError`."""
         definition = self._schema.definition
         if self._digits_as_text:
             document = _Conversion(definition, _accept_digits, {}).convert(document, definition)

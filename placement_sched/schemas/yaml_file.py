@@ -69,10 +69,7 @@ class YamlFile:
     """A decoded YAML document with the positions of its values."""
 
     def __init__(self, text: str, name: str) -> None:
-        """Decode the text of the file ``name``.
-
-        Raises :class:`Invalid`.
-        """
+        """Decode the text of the file ``name``, or raise :class:`Invalid`."""
         self._name = name
         loader = _Loader(text)
         # An anchor is complete before its first alias, so that no value contains itself.

@@ -39,10 +39,7 @@ def wrap_schema(key: str, inner: Json) -> Json:
 
 
 def build_query_schema(properties: Json) -> Schemas:
-    """Build the schema of a query string.
-
-    Unknown parameters are rejected since 2.75.
-    """
+    """Build the schema of a query, which is strict since 2.75."""
     return Schemas(
         (mv.OLDEST, {"type": "object", "properties": properties}),
         (mv.CONSISTENT, build_object_schema(properties)),
@@ -50,10 +47,7 @@ def build_query_schema(properties: Json) -> Schemas:
 
 
 def parse_boolean(value: str | bool, message: str) -> bool:
-    """Parse a boolean or its text as nova does.
-
-    Raises :class:`Invalid` with ``message`` for any other text.
-    """
+    """Parse a boolean as nova does, or raise :class:`Invalid`."""
     try:
         return bool_from_string(value, strict=True)
     except ValueError:
@@ -61,10 +55,7 @@ def parse_boolean(value: str | bool, message: str) -> bool:
 
 
 def parse_bounded(value: str | float, minimum: int, json_path: str) -> int:
-    """Parse an integer or a text of its digits.
-
-    Raises :class:`Invalid` unless it is from ``minimum`` to :data:`LARGEST`.
-    """
+    """Parse a number up to :data:`LARGEST`, or raise :class:`Invalid`."""
     if not minimum <= (number := int(value)) <= LARGEST:
         raise Invalid(f"{number} is not from {minimum} to {LARGEST}", json_path=json_path)
     return number
@@ -90,10 +81,7 @@ def parse_key(call: ApiCall, text: str, no_number: Error) -> int | str:
 
 
 def parse_uuid(text: str) -> str:
-    """Return a uuid in canonical form.
-
-    Raises :class:`Invalid` for any other text.
-    """
+    """Return a uuid in canonical form, or raise :class:`Invalid`."""
     canonical = read_uuid(text)
     if canonical is None:
         raise Invalid(f"Invalid uuid {text}")
@@ -111,10 +99,7 @@ def build_links(call: ApiCall, path: str) -> list[Json]:
 
 
 def require(call: ApiCall, rule: str, project_id: str | None) -> None:
-    """Reject the caller unless the policy allows ``rule`` in the project.
-
-    Raises :class:`Forbidden`.
-    """
+    """Raise :class:`Forbidden` unless ``rule`` is allowed in the project."""
     call.services.policy.check(rule, call.identity, {"project_id": project_id or ""})
 
 

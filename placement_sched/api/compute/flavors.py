@@ -208,7 +208,6 @@ def _summarize(call: ApiCall, flavor: Flavor) -> Json:
 
 
 def _build_document(call: ApiCall, flavor: Flavor) -> Json:
-    """Build all fields of a flavor, with extra specs if the policy allows."""
     document = _summarize(call, flavor) | {
         **{key: getattr(flavor, name) for key, (name, _) in _NUMBERS.items()},
         "rxtx_factor": flavor.rxtx_factor,

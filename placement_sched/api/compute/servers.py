@@ -285,7 +285,6 @@ def _summarize(call: ApiCall, instance: Instance) -> Json:
 
 
 def _build_document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
-    """Build all fields of a server, except its server groups."""
     zones, services_by_host = hosts
     status = derive_status(instance.vm_state, instance.task_state)
     document = _summarize(call, instance) | {
@@ -344,7 +343,6 @@ def _build_request(call: ApiCall, instance: Instance) -> Json:
 
 
 def _build_attributes(call: ApiCall, instance: Instance) -> Json:
-    """Build the fields that only administrators see by default."""
     # A host name has lower-case letters, digits, dots and hyphens.
     name = re.sub(r"[^a-z0-9.-]", "", re.sub(r"[ _]", "-", instance.display_name.lower()))
     hostname: Json = {f"{_ATTRIBUTE}:hostname": name.strip(".-")[:63]}

@@ -113,7 +113,6 @@ def delete(call: ApiCall, service_id: str) -> ApiResponse:
 def _change_by_name(
     call: ApiCall, change: ServiceChange, **fields: str | bool | None
 ) -> ApiResponse:
-    """Change a service, and return its host, binary and changed fields."""
     host, binary = call.body["host"], call.body["binary"]
     call.write(operations.update_by_name, host, binary, change, call.read_clock())
     return ApiResponse(body={"service": {"host": host, "binary": binary, **fields}})

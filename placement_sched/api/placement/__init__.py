@@ -102,10 +102,7 @@ def find_latest_change(call: ApiCall, records: Iterable[Dated] = ()) -> datetime
 def with_last_modified(
     call: ApiCall, body: Any, records: Iterable[Dated] = (), **response_fields: Any
 ) -> ApiResponse:
-    """Build a response whose Last-Modified is the latest change of records.
-
-    Without records, it is the current time.
-    """
+    """Build a response, last modified at the latest change (default: now)."""
     return ApiResponse(
         body=body, last_modified=find_latest_change(call, records), **response_fields
     )
@@ -135,9 +132,6 @@ def reword_generation_conflict() -> Iterator[None]:
 
 
 def require_provider(services: Services, uuid: str, **_rest: str) -> None:
-    """Reject a uuid without a resource provider.
-
-    Raises :class:`NotFound`.
-    """
+    """Raise :class:`NotFound` if the resource provider does not exist."""
     with services.database.read() as connection:
         provider_store.get_by_uuid(connection, uuid)

@@ -136,7 +136,6 @@ def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]
 
 
 def _get_summary_fields(call: ApiCall, query: CandidatesQuery) -> SummaryFields:
-    """Choose the fields of provider summaries, which depend on the version."""
     requested = frozenset(name for group in query.groups for name, _ in group.resources)
     shows_all_classes = call.version.has(mv.ALL_CLASSES_IN_SUMMARIES)
     return SummaryFields(

@@ -53,10 +53,6 @@ _CLAIM = dict(
 
 
 def _build_claim_schema(allocations: Json, since: Version) -> Json:
-    """Build the schema of a consumer's claim.
-
-    All keys but ``mappings`` are required.
-    """
     properties = {"allocations": allocations, **_CLAIM[since]}
     return build_object_schema(properties, *(name for name in properties if name != "mappings"))
 
@@ -201,10 +197,7 @@ def delete(_call: ApiCall, connection: Connection, consumer_uuid: str) -> ApiRes
 
 
 def reject_too_many(claims: Iterable[Mapping[str, Any]], json_path: str) -> None:
-    """Reject claims in the format of 1.12 with too many amounts.
-
-    Raises :class:`Invalid`.
-    """
+    """Raise :class:`Invalid` for too many amounts in claims (1.12 format)."""
     entries = (entry for claim in claims for entry in claim["allocations"].values())
     number = sum(len(entry["resources"]) for entry in entries)
     if number > MAX_ALLOCATION_AMOUNTS:

@@ -229,7 +229,6 @@ def _build_update_error(uuid: str) -> str:
 
 
 def _check_reserved(call: ApiCall, updates: Iterable[Inventory], uuid: str, prefix: str) -> None:
-    """Reject a negative capacity and, before 1.26, a capacity of 0."""
     can_reserve_all = call.version.has(mv.RESERVED_EQUALS_TOTAL)
     for inventory in updates:
         if inventory.capacity < 0 or (inventory.capacity == 0 and not can_reserve_all):

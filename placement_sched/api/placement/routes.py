@@ -172,7 +172,6 @@ class PlacementConventions:
 
 
 def _select_media_type(accept: str) -> str:
-    """Choose the media type of an error by ``Accept``, ignored if invalid."""
     if not accept:
         return JSON
     header = create_accept_header(accept)

@@ -175,10 +175,6 @@ def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 def _resolve_names(
     connection: Connection, names: Iterable[str], current: Iterable[Trait]
 ) -> tuple[Trait, ...]:
-    """Return the traits with these names, sorted by id.
-
-    Traits in ``current`` are not read again. Raises :class:`Invalid` if a trait does not exist.
-    """
     names = set(names)
     retained = [trait for trait in current if trait.name in names]
     unknown = names.difference(trait.name for trait in retained)

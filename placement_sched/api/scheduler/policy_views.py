@@ -30,10 +30,7 @@ def list_policies(scheduler: Scheduler) -> list[Json]:
 
 
 def show_policy(scheduler: Scheduler, name: str) -> Json:
-    """Return a scheduling policy by name.
-
-    Raises :class:`NotFound` if neither the configuration nor an aggregate names the policy.
-    """
+    """Return a scheduling policy, or raise :class:`NotFound`."""
     policies, tagged = _read_policies(scheduler)
     name = name.lower()
     existing = {DEFAULT_POLICY, *policies.names, *(each.policy for each in tagged if each.policy)}
@@ -97,7 +94,6 @@ def _list_plugins(policy: SchedulingPolicy, policies: Policies) -> Json:
 def _list_options(
     policy: SchedulingPolicy, default: SchedulingPolicy
 ) -> Iterator[tuple[str, Json]]:
-    """Yield each option that may vary per request, with its value and origin."""
     fixed = list_server_options() - RATIOS
     for group, members in sorted(policy.settings.registered.items()):
         for name, option in sorted(members.items()):
@@ -113,7 +109,6 @@ def _list_options(
 def _find_origin(
     settings: Settings, default: Settings, group: str, name: str
 ) -> tuple[str, str | None]:
-    """Return the source of an option's value, and its place in the source."""
     override = settings.find_override_source(group, name)
     if override is not None and override != default.find_override_source(group, name):
         return "policy", override

@@ -118,10 +118,7 @@ def _check_requests(body: Json) -> None:
 
 
 def check_policy_hint(call: ApiCall) -> None:
-    """Reject a body with a policy hint that the caller may not use.
-
-    Raises :class:`Forbidden`.
-    """
+    """Raise :class:`Forbidden` for a policy hint that is not allowed."""
     entries = [call.body, *call.body.get("requests", ())]
     specs = [entry.get("request_spec") or {} for entry in entries]
     has_hint = any(POLICY_KEY in (spec.get("scheduler_hints") or {}) for spec in specs)

@@ -256,7 +256,6 @@ def _format_value(value: Any) -> str:
 
 
 def _format_spec_sizes(flavor: Mapping[str, Any]) -> str:
-    """Format the sizes other than 0 of a flavor in a request spec."""
     vcpus = "VCPU" if flavor.get("vcpus") == 1 else "VCPUs"
     amounts = (("memory_mb", "MEMORY_MB", "memory"), ("root_gb", "DISK_GB", "disk"))
     parts = [f"{count} {vcpus}"] if (count := flavor.get("vcpus")) else []

@@ -90,7 +90,6 @@ def render_list(page: Json, console: Console, rejected: str | None, place: str) 
 
 
 def _render_rejections(decisions: Iterable[Json], console: Console) -> None:
-    """Print the stages of each decision that rejected the host."""
     for decision in decisions:
         flavor = f"  {decision['flavor'] or ''}"
         console.print(
@@ -502,7 +501,6 @@ def run_purge(arguments: argparse.Namespace) -> int:
 
 
 def _get_option(name: str) -> str:
-    """Return the option that sets a parameter of the query."""
     return "--project" if name == "project_id" else f"--{name.replace('_', '-')}"
 
 
@@ -529,10 +527,6 @@ def _parse_seconds(text: str) -> float:
 
 
 def _find_decision(scheduler: SchedulerClient, arguments: argparse.Namespace) -> str:
-    """Return the uuid of the decision that the arguments name.
-
-    Raises :class:`NotFound` without a decision, and :class:`Invalid` for a malformed id.
-    """
     query = {"request_id": arguments.request_id, "instance": arguments.instance}
     decision: str | None = arguments.decision
     if decision is not None and decision.startswith("req-"):
@@ -573,10 +567,6 @@ def _list_decisions(
 
 
 def _reject_unknown(page: Json) -> None:
-    """Reject a page that warns of an unknown name in the query.
-
-    Raises :class:`NotFound`.
-    """
     if warnings := page.get("warnings"):
         raise NotFound("; ".join(f"{_get_option(row['key'])}: {row['detail']}" for row in warnings))
 
@@ -584,7 +574,6 @@ def _reject_unknown(page: Json) -> None:
 def _follow(
     scheduler: SchedulerClient, arguments: argparse.Namespace, query: dict[str, str]
 ) -> None:
-    """Print existing and then new decisions until Ctrl-C, oldest first."""
     form: str = arguments.format
     columns = find_columns(_COLUMNS, arguments.column)
 

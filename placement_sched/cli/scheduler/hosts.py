@@ -167,7 +167,6 @@ def _iterate_query_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, s
 
 
 def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
-    """Explain in a sentence why no host matches, with the first unknown name."""
     rows, aggregates = document["hosts"], document["aggregates"]
     if not rows:
         return "no host is recorded yet: placement-sched nova adopt records the hosts of a nova"
@@ -192,7 +191,6 @@ def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
 
 
 def _format_name(entry: Json) -> str:
-    """Return the host name, and the node name if it differs."""
     host, node = entry["host"], entry["node"]
     return str(host) if node == host or node.startswith(f"{host}.") else f"{host} {node}"
 

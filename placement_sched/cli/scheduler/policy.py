@@ -128,7 +128,6 @@ def _list_aggregates(policy: Json) -> list[str]:
 
 
 def _list_own_options(policy: Json) -> Json:
-    """Return the options that a policy sets itself, with their values."""
     options = policy["options"].items() if policy["usable"] else ()
     return {name: option["value"] for name, option in options if option["source"] == "policy"}
 

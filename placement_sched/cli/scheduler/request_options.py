@@ -82,10 +82,7 @@ def replace_json_paths(find_place: FindPlace) -> Iterator[None]:
 
 
 def replace_json_path(failure: Error, find_place: FindPlace) -> str:
-    """Replace the JSON path in an error by the source of the value.
-
-    The JSON path remains if ``find_place`` returns None for it.
-    """
+    """Replace the JSON path in an error by its source, if it has a source."""
     fault = failure.fault
     if fault is None:
         return failure.detail
@@ -214,10 +211,7 @@ def _read_object(name: str) -> Json:
 
 
 def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[None]:
-    """Replace the JSON path in errors about a request by the option.
-
-    The JSON path remains if the value is in a request file.
-    """
+    """Name the option in errors, or the JSON path of a request file."""
     names = _OPTIONS
     if getattr(arguments, "compare", None) is not None:  # not an option of ``select``
         names = {**names, "policy": "--compare"}
@@ -269,20 +263,14 @@ def add_change_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ChangesFile:
-    """The content of a file of changes.
-
-    ``file`` has the line numbers, or is None without a file.
-    """
+    """The content of a file of changes, with its lines in ``file``."""
 
     name: str
     document: Json = field(default_factory=dict)
     file: YamlFile | None = None
 
     def get_list(self, key: str) -> list[Any]:
-        """Return the list at a key of the file.
-
-        Raises :class:`Invalid` if the value is not a list.
-        """
+        """Return the list at a key, or raise :class:`Invalid`."""
         value = self.document.get(key) or []
         if not isinstance(value, list):
             raise Invalid(f"{self.place([key])}: {key}: {show_value(value)} is not a list")
@@ -290,10 +278,7 @@ class ChangesFile:
 
     @property
     def overrides(self) -> Json:
-        """Return the option overrides.
-
-        Raises :class:`Invalid` if the value is not an object.
-        """
+        """Return the option overrides, or raise :class:`Invalid`."""
         value = self.document.get("overrides") or {}
         if not isinstance(value, dict):
             problem = f"expected GROUP.OPTION: VALUE, not {show_value(value)}"
@@ -301,10 +286,7 @@ class ChangesFile:
         return {str(name): option for name, option in value.items()}
 
     def place(self, steps: Sequence[PathStep], key: str | None = None) -> str:
-        """Return file and line of the value at a path, or of the value's key.
-
-        ``steps`` are the keys and indexes of the path.
-        """
+        """Return file and line of the value at a path, or of the value's key."""
         keys = [*steps, *([] if key is None else [key])]
         # A file with only a list contains the changes.
         if self.file is not None and isinstance(self.file.data, list):
@@ -330,10 +312,7 @@ class RequestedChanges:
     flavors: int = 0
 
     def list_changes(self) -> list[Any]:
-        """Return the changes in order.
-
-        Raises :class:`Invalid` for invalid changes.
-        """
+        """Return the changes in order, or raise :class:`Invalid`."""
         with rejected_arguments():
             changes = [short_forms.parse_change(text, "--change") for text in self.texts]
         return [*self.before, *self.file.get_list("changes"), *changes]
@@ -391,10 +370,6 @@ def with_changes(body: Json, arguments: argparse.Namespace, *, with_flavors: boo
 
 
 def _read_changes_file(name: str) -> ChangesFile:
-    """Read a JSON or YAML object from a file of changes.
-
-    A list in place of an object is the value of ``changes``.
-    """
     parsed = YamlFile(read_text(name), _format_file_label(name))
     document = parsed.data
     if isinstance(document, list):

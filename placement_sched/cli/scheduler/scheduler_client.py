@@ -125,10 +125,7 @@ class SchedulerClient:
         return self._call("PUT", *path, body=body)
 
     def map_aggregate_names(self) -> dict[str, str]:
-        """Map uuids of host aggregates to names.
-
-        If the caller may not list aggregates, there are no names.
-        """
+        """Map aggregates to names. Empty if the caller may not list them."""
         path = f"{self._url}/compute/v2.1/os-aggregates"
         with suppress(ServiceFailed):
             names = dict(self._compute.read_list(path, "aggregates", itemgetter("uuid", "name")))

@@ -82,7 +82,6 @@ def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str
 
 
 def _compare_hosts(explanation: Json, verdicts: Sequence[Json], names: Mapping[str, str]) -> Table:
-    """Build a table with a row per stage and the result of each host."""
     table = make_table("Stage")
     for verdict in verdicts:
         table.add_column(_format_node_label(verdict), overflow="fold")
@@ -108,10 +107,7 @@ def _render_verdict_word(verdict: Json) -> Text:
 
 
 def check_names(verdicts: Iterable[Json]) -> None:
-    """Reject unknown hosts.
-
-    Raises :class:`NotFound`, with similar names.
-    """
+    """Raise :class:`NotFound`, with similar names, for unknown hosts."""
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
     if not unknown:
         return
@@ -126,7 +122,6 @@ def check_names(verdicts: Iterable[Json]) -> None:
 
 
 def _format_node_label(verdict: Json) -> str:
-    """Return the name of a node, and the requested name if it differs."""
     host, node, requested = verdict["host"], verdict["node"], verdict["requested"]
     return format_node(host, node) + (
         "" if requested in {host, node} else f", requested as {requested}"
@@ -206,7 +201,6 @@ def render_comparison(
 
 
 def _format_count(report: Json | None) -> str:
-    """Format the number of hosts that pass a stage, such as ``3 of 5``."""
     if report is None:
         return _NONE
     count_before, count_after = report["before"], report["after"]
@@ -296,10 +290,6 @@ def register(commands: Commands) -> None:
 
 
 def _add_common(parser: argparse.ArgumentParser, no_host: int) -> None:
-    """Add the arguments of both commands.
-
-    ``no_host`` is the exit status if no host remains.
-    """
     request_options.add_request_arguments(parser)
     parser.add_argument(
         "--fail-on-no-host",
@@ -358,7 +348,6 @@ def _run_explain(arguments: argparse.Namespace) -> int:
 
 
 def _compute_status(arguments: argparse.Namespace, *explanations: Json) -> int:
-    """Return 0 if each explanation selects a host, or else ``no_host``."""
     is_selected = all(explanation["outcome"] == "selected" for explanation in explanations)
     return 0 if is_selected else int(arguments.no_host)
 
@@ -453,7 +442,6 @@ def _run_select(arguments: argparse.Namespace) -> int:
 
 
 def _list_selections(body: Json, response: Json) -> list[Json]:
-    """List the first selection of each instance, with the instance's uuid."""
     entries, results = body.get("requests", [body]), response.get("results", [response])
     return [
         {**best, "instance": uuid}
