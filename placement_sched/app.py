@@ -2,6 +2,7 @@
 """Creation of the Flask application and of the services that it uses."""
 
 import ctypes
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +21,7 @@ from placement_sched.api.identity import API as IDENTITY
 from placement_sched.api.identity import NEWEST as IDENTITY_VERSION
 from placement_sched.api.image import API as IMAGE
 from placement_sched.api.image import NEWEST as IMAGE_VERSION
-from placement_sched.api.metrics import Metrics
+from placement_sched.api.metrics import DIRECTORY, Metrics
 from placement_sched.api.middleware import WSGI, log_requests, observe_requests, set_request_context
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.placement.routes import API as PLACEMENT
@@ -39,6 +40,7 @@ from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications import create_notifier
 from placement_sched.operations import config_check
 from placement_sched.operations.aggregates import RatioUpdater
+from placement_sched.operations.gauges import CloudGauges
 from placement_sched.operations.nova_cloud import is_read_from_nova
 from placement_sched.operations.periodic import OldRowDeletion, WaitingRequests
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
@@ -110,7 +112,8 @@ def make_services(
     accepted = server.accepted if server else None
     preparation = Preparation(database, settings, clock, periodic_tasks, accepted)
     outside = partial(_wrap_outside_requests, preparation)
-    metrics.show_cloud(outside(partial(_read_cloud_figures, database, settings, clock)))
+    read_figures = outside(partial(_read_cloud_figures, database, settings, clock))
+    metrics.show(CloudGauges(read_figures, os.environ.get(DIRECTORY)))
     for build_gauges in load_hooks("gauges", disabled):
         for collector in build_gauges(scheduler, outside):
             metrics.show(collector)

@@ -37,7 +37,7 @@ from webob.acceptparse import create_accept_header
 from werkzeug import exceptions
 from werkzeug.routing import MapAdapter, Rule
 
-from placement_sched.api.auth import STRATEGIES, Identity
+from placement_sched.api.auth import STRATEGIES
 from placement_sched.api.metrics import RequestLabels, set_labels
 from placement_sched.api.request import (
     JSON,
@@ -46,7 +46,6 @@ from placement_sched.api.request import (
     STATUS_PHRASES,
     MethodNotAllowed,
     OrjsonProvider,
-    Pairs,
     Request,
     Response,
     TooLarge,
@@ -211,7 +210,9 @@ class Application(flask.Flask):
         pairs = request.pairs
         if route.policy is not None:
             policy = self.services.policy
-            target = _build_target(request.identity, policy.find_project_key(route.policy), pairs)
+            target = request.identity.get_target()
+            if key := policy.find_project_key(route.policy):
+                target = {"project_id": project} if (project := dict(pairs).get(key)) else {}
             policy.check(route.policy, request.identity, target)
         if route.changes is not None:
             check_not_read_from_nova(route.changes, self.services.settings)
@@ -278,14 +279,10 @@ class Application(flask.Flask):
         request = _get_request()
         if request.api is None:
             return Response(rv, {})
-        self._label_request(request, request.api)
-        return Response(rv, request.version_headers)
-
-    def _label_request(self, request: Request, api: Api) -> None:
-        """Record API, route and version for the metrics and the access log."""
         path = "" if request.matched is None else request.matched.path
-        labels = RequestLabels(api.name, path, request.sent_method)
+        labels = RequestLabels(request.api.name, path, request.sent_method)
         set_labels(request.environ, labels, str(request.version or ""))
+        return Response(rv, request.version_headers)
 
     def _report_http_error(self, failure: exceptions.HTTPException) -> Any:
         """Report an error of Flask or werkzeug.
@@ -383,11 +380,3 @@ def _group_routes(
         path for (path, _), group in groups.items() if not all(route.public for _, route in group)
     }
     return groups, frozenset(path for path, _ in groups) - guarded
-
-
-def _build_target(identity: Identity, project_key: str | None, pairs: Pairs) -> dict[str, str]:
-    if project_key is None:
-        project_id = identity.project_id
-        return {"project_id": project_id, "user_id": identity.user_id, "owner": project_id}
-    project_id = dict(pairs).get(project_key, "")
-    return {"project_id": project_id} if project_id else {}

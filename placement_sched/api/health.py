@@ -49,7 +49,16 @@ def make_blueprint(services: Services, apis: Sequence[ApiEntry] = ()) -> flask.B
 
     def list_apis() -> Any:
         base = f"{build_origin(request.environ)}{request.root_path}"
-        documents = [{"name": api.name, "versions": [_build_version(api, base)]} for api in apis]
+        documents = []
+        for api in apis:
+            version = {
+                "id": api.id,
+                "status": "CURRENT",
+                "min_version": str(api.versions.oldest) if api.versions else None,
+                "max_version": str(api.versions.newest) if api.versions else None,
+                "links": [{"rel": "self", "href": f"{base}{api.path}"}],
+            }
+            documents.append({"name": api.name, "versions": [version]})
         links = [{"rel": rel, "href": f"{base}{path}"} for rel, path in _MONITORING]
         # An extension may answer browsers with a page. Caches must not mix both.
         return {"apis": documents, "links": links}, {"Vary": "Accept"}
@@ -103,13 +112,3 @@ def _describe_nova_age(services: Services) -> dict[str, Any]:
     with services.database.read() as connection:
         age = compute_nova_data_age(connection, services.clock())
     return {"nova": {"read_seconds_ago": age.seconds, "cells_away": list(age.down_cells)}}
-
-
-def _build_version(api: ApiEntry, base: str) -> dict[str, Any]:
-    return {
-        "id": api.id,
-        "status": "CURRENT",
-        "min_version": str(api.versions.oldest) if api.versions else None,
-        "max_version": str(api.versions.newest) if api.versions else None,
-        "links": [{"rel": "self", "href": f"{base}{api.path}"}],
-    }

@@ -8,12 +8,11 @@ operations add, replace and remove. The path of an operation is "/" and a single
 
 import csv
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 from uuid import uuid4
 
-from oslo_utils.strutils import bool_from_string
 from werkzeug.datastructures import MIMEAccept
 from werkzeug.http import parse_accept_header
 
@@ -37,7 +36,7 @@ from placement_sched.model.image import ACTIVE, COMMUNITY, DEACTIVATED, PUBLIC, 
 from placement_sched.model.names import UUID
 from placement_sched.operations import flavors_images
 from placement_sched.operations.flavors_images import SETTABLE, ImageChange, check_settable
-from placement_sched.schemas.formats import format_seconds
+from placement_sched.schemas.formats import format_seconds, parse_boolean
 from placement_sched.schemas.parts import (
     IMAGE_FIELDS,
     IMAGE_IDS,
@@ -171,8 +170,11 @@ def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
     anyof: dict[str, tuple[Any, ...]] = {"os_hidden": (False,)}
     properties: dict[str, str] = {}
     for name, value in filters.items():
-        if name in _FILTERS:
-            anyof[name] = _FILTERS[name](name, value)
+        if name in (*_SEVERAL, "owner"):
+            anyof[name] = _parse_texts(name, value)
+        elif name in {"protected", "os_hidden"}:
+            problem = f"Invalid value {value!r} for {name}: it must be true or false"
+            anyof[name] = (parse_boolean(value, problem),)
         elif name != "visibility":
             properties[name] = value
     marker, limit = call.find_value("marker"), call.find_value("limit")
@@ -203,7 +205,7 @@ def build_links(call: ApiCall, last_uuid: str | None) -> dict[str, str]:
     return links
 
 
-def _parse_text(name: str, value: str) -> tuple[str, ...]:
+def _parse_texts(name: str, value: str) -> tuple[str, ...]:
     """Parse the value of a filter, or the list of values after ``in:``.
 
     Commas separate the values of a list. A value that contains a comma is quoted.
@@ -220,19 +222,6 @@ def _parse_text(name: str, value: str) -> tuple[str, ...]:
                 "(quote values that contain commas)"
             )
     return tuple(item.lower() if name == "id" else item for item in values)
-
-
-def _parse_boolean(name: str, value: str) -> tuple[bool, ...]:
-    try:
-        return (bool_from_string(value, strict=True),)
-    except ValueError:
-        raise Invalid(f"Invalid value {value!r} for {name}: it must be true or false") from None
-
-
-_FILTERS: Mapping[str, Callable[[str, str], tuple[Any, ...]]] = {
-    **dict.fromkeys((*_SEVERAL, "owner"), _parse_text),
-    **dict.fromkeys(("protected", "os_hidden"), _parse_boolean),
-}
 
 
 def _parse_order(call: ApiCall) -> tuple[tuple[str, bool], ...]:
@@ -487,10 +476,6 @@ class ImageConventions(ApiConventions):
     def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
         """Return the newest version, since clients cannot choose a version."""
         return NEWEST
-
-    def build_version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
-        """Return no headers, since the image API has no version headers."""
-        return {}
 
     def render_error(
         self, error: Error, status: int, title: str, context: ErrorContext

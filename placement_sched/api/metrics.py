@@ -27,7 +27,6 @@ from placement_sched.limits import MAX_METRIC_NAMES
 from placement_sched.model.decision import DecisionLabels, ReasonLabels
 from placement_sched.model.figures import OTHER
 from placement_sched.model.request_stats import begin_stats, get_request_stats
-from placement_sched.operations.gauges import CloudGauges, ReadFigures
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -199,10 +198,6 @@ class Metrics:
         if len(self._custom_classes) < MAX_METRIC_NAMES:
             self._custom_classes.add(name)
         return name if name in self._custom_classes else OTHER
-
-    def show_cloud(self, read: ReadFigures) -> None:
-        """Add the figures of the whole cloud to each scrape."""
-        self.show(CloudGauges(read, os.environ.get(DIRECTORY)))
 
     def show(self, read: Collector) -> None:
         """Add a collector, which is read at each scrape."""

@@ -130,6 +130,9 @@ def _log_request(
     context, labels = find_context(environ), find_labels(environ)
     # From a header if there is a proxy: it may be any text.
     client = _escape_word(environ.get("REMOTE_ADDR") or "")
+    # Only a user that the identity service confirmed: an unconfirmed token may be a keystone token
+    # that was sent to the wrong service.
+    user = _escape_word((context and context.user_id) or "-")
     # Fields for [DEFAULT] use_json. The context has the ids, the user and the project.
     fields = {
         "method": environ.get("REQUEST_METHOD"),
@@ -143,7 +146,7 @@ def _log_request(
     LOG.info(
         '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
         client or "-",
-        _format_user(context),
+        user,
         datetime.now().astimezone().strftime("%d/%b/%Y:%H:%M:%S %z"),
         environ.get("REQUEST_METHOD", "-"),
         target,
@@ -154,17 +157,6 @@ def _log_request(
         milliseconds,
         extra={"context": context, "extra": fields},
     )
-
-
-def _format_user(context: RequestContext | None) -> str:
-    """Return the user that the identity service confirmed, or ``-``.
-
-    Unconfirmed headers and noauth2 tokens are not logged: the token may be a keystone token that
-    was sent to the wrong service.
-    """
-    if context is None or not context.user_id:
-        return "-"
-    return _escape_word(context.user_id)
 
 
 def _escape_word(text: str) -> str:

@@ -307,8 +307,12 @@ class Request(flask.Request):
         if len(query) > max_bytes:
             limit = f"[api] max_query_string_size allows {max_bytes}"
             raise Invalid(f"{_QUERY_FAULT}: {len(query)} bytes, but {limit}")
-        if query:
-            _check_characters(query)
+        try:
+            text = unquote_to_bytes(query).decode()
+        except UnicodeDecodeError:
+            raise Invalid(f"{_QUERY_FAULT}: not valid UTF-8") from None
+        if "\0" in text:  # databases reject it
+            raise Invalid(f"{_QUERY_FAULT}: contains a NUL character")
         schema = route.query.find_schema(version) if route.query else None
         if schema is None:
             return
@@ -344,16 +348,3 @@ def _split_repeated(pairs: Pairs) -> Iterator[dict[str, str]]:
         rounds[counts[name]][name] = value
         counts[name] += 1
     return iter(rounds)
-
-
-def _check_characters(query: bytes) -> None:
-    """Reject a query string with characters that databases reject.
-
-    Raises :class:`Invalid`.
-    """
-    try:
-        text = unquote_to_bytes(query).decode()
-    except UnicodeDecodeError:
-        raise Invalid(f"{_QUERY_FAULT}: not valid UTF-8") from None
-    if "\0" in text:
-        raise Invalid(f"{_QUERY_FAULT}: contains a NUL character")

@@ -89,14 +89,12 @@ class ApiCall:
 
     def check(self, rule: str) -> None:
         """Raise :class:`Forbidden` unless ``rule`` is allowed in the project."""
-        target = {"project_id": self.identity.project_id or ""}
+        target = {"project_id": self.identity.project_id}
         self.services.policy.check(rule, self.identity, target)
 
     def is_allowed(self, rule: str) -> bool:
         """Return whether ``rule`` allows the caller to act on own objects."""
-        project_id, user_id = self.identity.project_id, self.identity.user_id
-        target = {"project_id": project_id, "user_id": user_id, "owner": project_id}
-        return self.services.policy.allows(rule, self.identity, target)
+        return self.services.policy.allows(rule, self.identity, self.identity.get_target())
 
     def read(
         self,
@@ -334,8 +332,9 @@ class ApiConventions(Protocol):
     def negotiate(self, headers: Headers) -> Version:
         """Return the version that the headers request."""
 
-    def build_version_headers(self, version: Version) -> Mapping[str, str]:
-        """Return the headers that report the version of a response."""
+    def build_version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002
+        """Return the headers that report the version of a response, if any."""
+        return {}
 
     def render_error(
         self, error: Error, status: int, title: str, context: ErrorContext

@@ -1,31 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON schemas by version, and the check of texts in commands."""
+"""JSON schemas by version."""
 
 from operator import itemgetter
-from typing import Any
 
 from placement_sched.api.versions import BEFORE_ALL_VERSIONS, Version
-from placement_sched.errors import Invalid, shorten
-from placement_sched.limits import MAX_VALUE_CHARACTERS
-from placement_sched.model.document import Json, build_json_path, find_invalid_text
-from placement_sched.schemas.formats import show_value
+from placement_sched.model.document import Json
 from placement_sched.schemas.validation import Schema
 
 #: Marks a query parameter that may be repeated. Only documentation: each value is validated alone.
 REPEATED = "x-repeated"
-
-
-def check_texts(document: Any, prefix: str) -> None:
-    """Reject texts in the arguments of a command that are not UTF-8.
-
-    Arguments may contain any bytes. Raises :class:`Invalid` with a message that begins with
-    ``prefix``.
-    """
-    if invalid := find_invalid_text(document):
-        text, keys = invalid
-        path = shorten(build_json_path(keys), MAX_VALUE_CHARACTERS)
-        problem = f"{show_value(text)} is not valid UTF-8"
-        raise Invalid(f"{prefix}: {problem} (at {path})", fault={"problem": problem, "path": path})
 
 
 class Schemas:

@@ -10,6 +10,8 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any, TypeVar
 
+from oslo_utils.strutils import bool_from_string
+
 from placement_sched.errors import Invalid, shorten
 from placement_sched.limits import MAX_VALUE_CHARACTERS
 from placement_sched.model import names
@@ -81,6 +83,14 @@ def parse_uuid(value: Any) -> str:
     if normalized is None:
         raise DocumentError(f"{show_value(value)} is not a uuid")
     return normalized
+
+
+def parse_boolean(value: str | bool, message: str) -> bool:
+    """Parse a boolean as nova does, or raise :class:`Invalid`."""
+    try:
+        return bool_from_string(value, strict=True)
+    except ValueError:
+        raise Invalid(message) from None
 
 
 def normalize_uuid(text: str) -> str:

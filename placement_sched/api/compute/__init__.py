@@ -3,8 +3,6 @@
 
 from datetime import datetime
 
-from oslo_utils.strutils import bool_from_string
-
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.routing import ApiCall
 from placement_sched.api.validation import Schemas
@@ -44,14 +42,6 @@ def build_query_schema(properties: Json) -> Schemas:
         (mv.OLDEST, {"type": "object", "properties": properties}),
         (mv.CONSISTENT, build_object_schema(properties)),
     )
-
-
-def parse_boolean(value: str | bool, message: str) -> bool:
-    """Parse a boolean as nova does, or raise :class:`Invalid`."""
-    try:
-        return bool_from_string(value, strict=True)
-    except ValueError:
-        raise Invalid(message) from None
 
 
 def parse_bounded(value: str | float, minimum: int, json_path: str) -> int:

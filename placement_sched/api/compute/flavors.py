@@ -20,6 +20,7 @@ from placement_sched.model.names import KEY
 from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.operations import flavors_images
 from placement_sched.scheduler import extra_specs
+from placement_sched.schemas.formats import parse_boolean
 from placement_sched.schemas.parts import (
     DESCRIPTION,
     FLAVOR_ID,
@@ -191,7 +192,7 @@ def _parse_flavor(body: Json) -> Flavor:
         name=body["name"],
         **numbers,
         rxtx_factor=factor,
-        is_public=compute.parse_boolean(
+        is_public=parse_boolean(
             body.get(_PUBLIC, True),
             f"'{body.get(_PUBLIC)}' is not a boolean (at $.flavor['{_PUBLIC}'])",
         ),
@@ -233,7 +234,7 @@ def _parse_query(call: ApiCall) -> FlavorQuery:
     is_public: bool | None = True
     if value is not None and not is_confined:
         message = f"Invalid is_public filter [{value}]"
-        is_public = None if value.lower() == "none" else compute.parse_boolean(value, message)
+        is_public = None if value.lower() == "none" else parse_boolean(value, message)
     return FlavorQuery(
         is_public=is_public,
         confined=is_confined,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from placement_sched.api.compute import PAGE, TEXT, get_id, get_state, parse_boolean, parse_key
+from placement_sched.api.compute import PAGE, TEXT, get_id, get_state, parse_key
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.paging import build_next_links, parse_page_size
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
@@ -15,6 +15,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound, NotSupported
 from placement_sched.model.compute_node import Hypervisor, HypervisorDetails
 from placement_sched.model.document import Json
+from placement_sched.schemas.formats import parse_boolean
 from placement_sched.schemas.parts import build_object_schema
 from placement_sched.store.compute import compute_nodes, instances
 

@@ -18,7 +18,6 @@ from placement_sched.api.compute import (
     build_links,
     get_state,
     get_visible_project,
-    parse_boolean,
     require,
 )
 from placement_sched.api.compute import microversions as mv
@@ -35,7 +34,7 @@ from placement_sched.model.image import Image
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.operations import aggregates
 from placement_sched.schemas import formats
-from placement_sched.schemas.formats import format_seconds, normalize_uuid
+from placement_sched.schemas.formats import format_seconds, normalize_uuid, parse_boolean
 from placement_sched.schemas.parts import build_object_schema
 from placement_sched.store.compute import instances, server_groups, services
 from placement_sched.store.compute.instances import NEWEST_FIRST, SORT_KEYS, ServerQuery

@@ -16,6 +16,7 @@ from placement_sched.operations import aggregates
 from placement_sched.operations import services as operations
 from placement_sched.operations.nova_cloud import NovaObjectKind
 from placement_sched.operations.services import ServiceChange
+from placement_sched.schemas.formats import parse_boolean
 from placement_sched.schemas.parts import DISABLED_REASON, HOST, SERVICE_STATUS, build_object_schema
 from placement_sched.store.compute import services
 
@@ -121,7 +122,7 @@ def _change_by_name(
 def _parse_forced_down(call: ApiCall) -> bool | None:
     value = call.body.get("forced_down")
     message = f"'{value}' is not a boolean (at $.forced_down)"
-    return None if value is None else compute.parse_boolean(value, message)
+    return None if value is None else parse_boolean(value, message)
 
 
 def _parse_change(call: ApiCall) -> ServiceChange:

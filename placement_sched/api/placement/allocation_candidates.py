@@ -20,7 +20,7 @@ from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
 from placement_sched.candidates.search import SummaryFields, find, prepare, render_summaries
-from placement_sched.model.candidates_query import AllocationRequest, CandidatesQuery
+from placement_sched.model.candidates_query import AllocationRequest
 from placement_sched.model.document import Json
 from placement_sched.model.grouping import AT_ONCE, split_batches
 from placement_sched.model.names import LIKE_UUID
@@ -109,14 +109,7 @@ RESPONSE = Schemas(
 )
 def list_candidates(call: ApiCall) -> ApiResponse:
     """List allocation requests and provider summaries (Placement API)."""
-    query = parse_query(call)
-    count, body = _find_and_render(call, query)
-    get_request_stats().candidates = count
-    return placement.with_last_modified(call, body)
-
-
-def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]:
-    services = call.services
+    query, services = parse_query(call), call.services
     shows_trees = call.version.has(mv.NESTED_CANDIDATES)
     with services.database.read() as connection:
         source = services.scheduler.caches.choose_provider_source(connection)
@@ -127,22 +120,19 @@ def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]
         providers = result.providers
         if shows_trees and search.names.topology.has_nested:
             providers = source.list_tree_providers([provider.id for provider in providers])
-        summaries = render_summaries(source, providers, _get_summary_fields(call, query))
+        requested = frozenset(name for group in query.groups for name, _ in group.resources)
+        fields = SummaryFields(
+            classes=None if call.version.has(mv.ALL_CLASSES_IN_SUMMARIES) else requested,
+            traits=call.version.has(mv.REQUIRED_ON_CANDIDATES),
+            tree=shows_trees,
+        )
+        summaries = render_summaries(source, providers, fields)
     requests = render(result.requests, call.version)
     body = b"".join(
         (b'{"allocation_requests":', requests, b',"provider_summaries":', *summaries, b"}")
     )
-    return len(result.requests), body
-
-
-def _get_summary_fields(call: ApiCall, query: CandidatesQuery) -> SummaryFields:
-    requested = frozenset(name for group in query.groups for name, _ in group.resources)
-    shows_all_classes = call.version.has(mv.ALL_CLASSES_IN_SUMMARIES)
-    return SummaryFields(
-        classes=None if shows_all_classes else requested,
-        traits=call.version.has(mv.REQUIRED_ON_CANDIDATES),
-        tree=call.version.has(mv.NESTED_CANDIDATES),
-    )
+    get_request_stats().candidates = len(result.requests)
+    return placement.with_last_modified(call, body)
 
 
 def render(requests: Iterable[AllocationRequest], version: Version) -> bytes:

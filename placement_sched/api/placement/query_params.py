@@ -176,7 +176,14 @@ def parse_query(call: ApiCall) -> CandidatesQuery:
             f"({max_groups})."
         )
     groups = tuple(_parse_group(call, suffix) for suffix in suffixes)
-    _check_conditions(groups, root_traits)
+    all_traits = (root_traits, *(group.traits for group in groups))
+    number = sum(len(traits.required) + len(traits.forbidden) for traits in all_traits)
+    number += sum(len(group.aggregates.member_of) for group in groups)
+    if number > MAX_CONDITIONS:
+        raise TooComplex(
+            f"{_FAULT}: {number} conditions on traits and aggregates exceed the limit of "
+            f"{MAX_CONDITIONS}."
+        )
     if not call.version.has(mv.SAME_SUBTREE):
         _check_resourceless(call, groups, set())
     _check_resources(call, groups)
@@ -205,17 +212,6 @@ def parse_query(call: ApiCall) -> CandidatesQuery:
         same_subtrees=subtrees,
         limit=None if limit is None else min(int(limit[:12]), MAX_INT),
     )
-
-
-def _check_conditions(groups: Iterable[RequestGroup], root_traits: TraitTerms) -> None:
-    conditions = (root_traits, *(group.traits for group in groups))
-    number = sum(len(traits.required) + len(traits.forbidden) for traits in conditions)
-    number += sum(len(group.aggregates.member_of) for group in groups)
-    if number > MAX_CONDITIONS:
-        raise TooComplex(
-            f"{_FAULT}: {number} conditions on traits and aggregates exceed the limit of "
-            f"{MAX_CONDITIONS}."
-        )
 
 
 def _parse_root_traits(call: ApiCall) -> TraitTerms:

@@ -14,7 +14,6 @@ from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_RESHAPER_CONSUMERS, MAX_RESHAPER_INVENTORIES
-from placement_sched.model.document import Json
 from placement_sched.model.names import LIKE_UUID
 from placement_sched.store.placement.allocations import lock_reshape, reshape
 
@@ -59,7 +58,12 @@ POST = Schemas(
 def post(call: ApiCall, connection: Connection) -> ApiResponse:
     """Replace inventories and allocations of several providers atomically."""
     entries = call.body["inventories"]
-    _check_number(entries)
+    number = sum(len(entry["inventories"]) for entry in entries.values())
+    if number > MAX_RESHAPER_INVENTORIES:
+        raise Invalid(
+            f"JSON does not validate: $.inventories: the providers have {number} inventories, "
+            f"which exceeds the limit of {MAX_RESHAPER_INVENTORIES} per request."
+        )
     allocations.reject_too_many(call.body["allocations"].values(), "$.allocations")
     claims = allocations.parse_claims(call, call.body["allocations"])
     generations = {uuid: entry["resource_provider_generation"] for uuid, entry in entries.items()}
@@ -80,12 +84,3 @@ def post(call: ApiCall, connection: Connection) -> ApiResponse:
     }
     reshape(connection, inventories, claims, call.read_clock())
     return ApiResponse(status=204)
-
-
-def _check_number(entries: Json) -> None:
-    number = sum(len(entry["inventories"]) for entry in entries.values())
-    if number > MAX_RESHAPER_INVENTORIES:
-        raise Invalid(
-            f"JSON does not validate: $.inventories: the providers have {number} inventories, "
-            f"which exceeds the limit of {MAX_RESHAPER_INVENTORIES} per request."
-        )

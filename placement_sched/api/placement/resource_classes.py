@@ -106,14 +106,10 @@ def rename(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     errors=(409,),
     located=True,
 )
-def ensure(call: ApiCall, name: str) -> ApiResponse:
+@run_in_transaction
+def ensure(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Create a custom resource class if it does not exist (from 1.7)."""
     NAMED.check({"name": name}, "JSON does not validate")
-    return _create_if_missing(call, name)
-
-
-@run_in_transaction
-def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     status = 204
     if name not in resource_classes.map_ids(connection, [name]):
         with suppress(Duplicate):  # a concurrent request created it

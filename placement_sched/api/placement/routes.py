@@ -148,12 +148,13 @@ class PlacementConventions:
         self, error: Error, status: int, title: str, context: ErrorContext
     ) -> ApiResponse:
         """Render an error as JSON, HTML or plain text, whichever is accepted."""
-        media_type = _select_media_type(context.accept)
+        header = create_accept_header(context.accept or JSON)
+        media_type = next(filter(lambda kind: header.acceptable_offers([kind]), (JSON, HTML)), None)
         if media_type == JSON:
             return self.render_json_error(error, status, title, context)
         # Clients of OpenStack placement expect this sentence on the page of any 404.
         first = [NOT_FOUND] if status == HTTPStatus.NOT_FOUND and error.detail != NOT_FOUND else []
-        return render_error_page(media_type, status, title, [*first, error.detail])
+        return render_error_page(media_type or PLAIN_TEXT, status, title, [*first, error.detail])
 
     def render_json_error(
         self, error: Error, status: int, title: str, context: ErrorContext
@@ -169,16 +170,6 @@ class PlacementConventions:
         if error.fault is not None and self._codes_since is None:  # placement has no such key
             document["fault"] = error.fault
         return ApiResponse(status=status, body={"errors": [document]})
-
-
-def _select_media_type(accept: str) -> str:
-    if not accept:
-        return JSON
-    header = create_accept_header(accept)
-    return next(
-        (media_type for media_type in (JSON, HTML) if header.acceptable_offers([media_type])),
-        PLAIN_TEXT,
-    )
 
 
 @_root_blueprint.get("/", public=True, response=_ROOT_RESPONSE)

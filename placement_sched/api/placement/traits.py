@@ -94,7 +94,8 @@ def show(call: ApiCall, name: str) -> ApiResponse:
     located=True,
     has_last_modified=True,
 )
-def ensure(call: ApiCall, name: str) -> ApiResponse:
+@run_in_transaction
+def ensure(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Create a custom trait if it does not exist."""
     if not _CUSTOM.fullmatch(name) or len(name) > MAX_TRAIT_CHARACTERS:
         raise Invalid(
@@ -102,11 +103,6 @@ def ensure(call: ApiCall, name: str) -> ApiResponse:
             f'{MAX_TRAIT_CHARACTERS} characters, start with the prefix "{CUSTOM_PREFIX}" and use '
             f'following characters: "A"-"Z", "0"-"9" and "_". Got {len(name)} characters: {name}'
         )
-    return _create_if_missing(call, name)
-
-
-@run_in_transaction
-def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     status = 201 if traits.ensure(connection, name, call.read_clock()) else 204
     headers = {"Location": f"{call.url}/traits/{name}"}
     trait = traits.get_by_name(connection, name)
