@@ -21,19 +21,15 @@ def parse_limit_and_marker(call: ApiCall) -> tuple[int | None, str | None]:
     The page size is None without ``limit``. The marker is the uuid of the last item of the previous
     page, or None for the first page. The item may have been deleted.
     """
-    limit = call.find_value("limit")
-    marker = call.find_value("marker")
-    return (
-        None if limit is None else int(limit),
-        None if marker is None else read(parse_uuid, marker, "marker"),
-    )
+    query = dict(call.query)
+    limit = int(query["limit"]) if "limit" in query else None
+    return limit, read(parse_uuid, query["marker"], "marker") if "marker" in query else None
 
 
 def parse_page(query: Mapping[str, str]) -> tuple[int, str | None]:
     """Parse the page size (at most :data:`MAX_PAGE`) and marker of a query."""
-    marker = query.get("marker")
     limit = min(int(query.get("limit") or MAX_PAGE), MAX_PAGE)
-    return limit, None if marker is None else read(parse_uuid, marker, "marker")
+    return limit, read(parse_uuid, query["marker"], "marker") if "marker" in query else None
 
 
 def build_next_pairs(call: ApiCall, marker: object) -> list[tuple[str, object]]:
@@ -44,8 +40,7 @@ def build_next_pairs(call: ApiCall, marker: object) -> list[tuple[str, object]]:
 def build_page(call: ApiCall, collection: str, items: Sequence[dict[str, Any]]) -> ApiResponse:
     """Build a page of a scheduler list, with a next link if it is full."""
     limit, _ = parse_limit_and_marker(call)
-    is_full = limit is not None and len(items) == limit
-    marker = items[-1]["uuid"] if items and is_full else None
+    marker = items[-1]["uuid"] if items and len(items) == limit else None
     return with_next_link(call, f"/v1/{collection}", {collection: items, "next": marker})
 
 

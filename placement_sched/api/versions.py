@@ -75,20 +75,16 @@ def _negotiate(versions: Versioning, header: str, legacy: str | None) -> Version
         return versions.oldest
     if text == "latest":
         return versions.newest
-    if versions.plain and not _PLAIN.fullmatch(text):
-        raise _build_error(text)
     try:
-        major, minor = (int(part) for part in text.split("."))
+        numbers = [int(part) for part in text.split(".")]
     except ValueError:
-        raise _build_error(text) from None
-    version = Version(major, minor)
+        numbers = []
+    if len(numbers) != 2 or (versions.plain and not _PLAIN.fullmatch(text)):
+        raise Invalid(f"Invalid microversion: invalid version string: {text}")
+    version = Version(*numbers)
     if not versions.oldest <= version <= versions.newest:
         raise NotAcceptable(
             f"Invalid microversion: Unacceptable version header: {text}",
             extra={"max_version": str(versions.newest), "min_version": str(versions.oldest)},
         )
     return version
-
-
-def _build_error(text: str) -> Invalid:
-    return Invalid(f"Invalid microversion: invalid version string: {text}")

@@ -101,7 +101,10 @@ def _check_url(flag: str, url: str) -> None:
 def _make_token_adapter(flag: str, url: str, arguments: argparse.Namespace) -> Adapter:
     token = os.environ.get("OS_TOKEN") if arguments.token is None else arguments.token
     if token is None:
-        if not _is_loopback(url):
+        host = urlsplit(url).hostname or ""
+        with suppress(ValueError):
+            host = "localhost" if ip_address(host).is_loopback else host
+        if host != "localhost":
             raise Invalid(f"no login for {flag} {url}: add --os-cloud, $OS_AUTH_URL or --token")
         token = "admin"  # noqa: S105 - of noauth2, as a server on this machine has by default
     if not token.strip():
@@ -113,13 +116,6 @@ def _make_token_adapter(flag: str, url: str, arguments: argparse.Namespace) -> A
         )
     session = _open_session(Token(url, token.strip()), arguments.os_cacert)
     return Adapter(session, endpoint_override=url.rstrip("/"))
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def _open_session(auth: Any, cacert: str | None) -> Session:

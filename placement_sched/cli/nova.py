@@ -9,7 +9,6 @@ import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from enum import IntEnum
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import check_file_exists, hide_password, read_command_settings
@@ -33,6 +32,8 @@ from placement_sched.operations.prepare import Preparation, check_schema_revisio
 
 _HEADINGS = ("", "read", "new", "changed", "gone")
 _SIGNS = {"new": "+", "changed": "~", "gone": "-"}
+#: Exit status if the database of a cell did not answer.
+_CELL_AWAY = 3
 #: Maximum number of printed names of a kind. --format json has all names.
 _MAX_NAMES = 10
 
@@ -107,27 +108,11 @@ def format_counts(findings: SyncReport) -> Iterator[str]:
         yield "  ".join(cells)
 
 
-def format_differences(findings: SyncReport) -> Iterator[str]:
-    """Yield a line for each difference of a comparison."""
-    for difference in findings.differences:
-        fields = f": {', '.join(difference.fields)}" if difference.fields else ""
-        noun = difference.noun.removesuffix("s")
-        yield f"{_SIGNS[difference.kind]} {noun} {difference.name}{fields}"
-
-
 def format_faults(findings: SyncReport) -> Iterator[str]:
     """Yield lines for unreachable cells and objects that cannot be recorded."""
     for cell in findings.away:
         yield f"{cell}: its database does not answer, so its records were not changed"
     yield from map(str, findings.issues)
-
-
-class AdoptExit(IntEnum):
-    """Exit status of ``nova adopt``."""
-
-    RECORDED = 0
-    FAILED = 1
-    CELL_AWAY = 3
 
 
 def _add_adopt(group: Commands) -> None:
@@ -146,7 +131,6 @@ def _add_adopt(group: Commands) -> None:
             "  1  the databases could not be read\n"
             "  3  the database of a cell did not answer"
         ),
-        failure=AdoptExit.FAILED,
     )
     parser.add_examples("--config-file /etc/nova/nova.conf --config-file placement_sched.conf")
     add_format(parser)
@@ -160,10 +144,10 @@ def _run_adopt(arguments: argparse.Namespace) -> int:
         with show_waiting("comparing with placement"), database.read() as connection:
             unread = None if findings.away else findings.unread
             mismatches = check_cloud(connection, settings, utcnow, unread=unread)
-    code = AdoptExit.CELL_AWAY if findings.away else AdoptExit.RECORDED
+    code = _CELL_AWAY if findings.away else 0
     document = {
         "database": place,
-        "code": int(code),
+        "code": code,
         **build_document(findings),
         "unfit": [
             {
@@ -185,26 +169,13 @@ def _adopt_lines(findings: SyncReport, mismatches: Sequence[Mismatch], place: st
     yield f"{place}: recorded in {findings.seconds:.1f} s"
     yield from format_faults(findings)
     for mismatch in mismatches:
-        yield f"{mismatch.kind.subject}: {mismatch.number} ({_format_mismatch_names(mismatch)})"
+        names = mismatch.names[:_MAX_NAMES]
+        more = f" and {mismatch.number - len(names)} more" if mismatch.number > len(names) else ""
+        yield f"{mismatch.kind.subject}: {mismatch.number} ({', '.join(names)}{more})"
         yield f"    {mismatch.kind.fix}"
     if not mismatches and not findings.issues and not findings.away:
         yield "everything fits"
     yield "placement-sched nova sync --check lists later changes"
-
-
-def _format_mismatch_names(mismatch: Mismatch) -> str:
-    names = mismatch.names[:_MAX_NAMES]
-    more = f" and {mismatch.number - len(names)} more" if mismatch.number > len(names) else ""
-    return ", ".join(names) + more
-
-
-class SyncExit(IntEnum):
-    """Exit status of ``nova sync``."""
-
-    IN_STEP = 0
-    DIFFERENT = 1
-    FAILED = 2
-    CELL_AWAY = 3
 
 
 def _add_sync(group: Commands) -> None:
@@ -221,7 +192,7 @@ def _add_sync(group: Commands) -> None:
             "  2  the databases could not be read\n"
             "  3  the database of a cell did not answer, all other records match nova"
         ),
-        failure=SyncExit.FAILED,
+        failure=2,
     )
     parser.add_examples(
         "--check --config-file /etc/nova/nova.conf --config-file placement_sched.conf"
@@ -241,16 +212,18 @@ def _run_sync(arguments: argparse.Namespace) -> int:
     ):
         place = hide_password(database)
         findings = follower.compare(progress) if check else follower.sync_all(progress)
-    code = SyncExit.CELL_AWAY if findings.away else SyncExit.IN_STEP
-    code = SyncExit.DIFFERENT if check and findings.differing else code
-    document = {"database": place, "check": check, "code": int(code), **build_document(findings)}
+    code = 1 if check and findings.differing else _CELL_AWAY if findings.away else 0
+    document = {"database": place, "check": check, "code": code, **build_document(findings)}
     print_result(arguments, document, _sync_lines(findings, place, check=check))
     return code
 
 
 def _sync_lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[str]:
     yield from format_counts(findings)
-    yield from format_differences(findings)
+    for difference in findings.differences:
+        fields = f": {', '.join(difference.fields)}" if difference.fields else ""
+        noun = difference.noun.removesuffix("s")
+        yield f"{_SIGNS[difference.kind]} {noun} {difference.name}{fields}"
     yield from format_faults(findings)
     number = findings.differing
     if check:

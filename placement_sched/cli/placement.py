@@ -59,12 +59,11 @@ from placement_sched.operations.repair import (
     Healing,
     HealOutcome,
     HealRequest,
-    UnverifiedConsumer,
     UnverifiedReason,
     can_records_be_outdated,
 )
 from placement_sched.scheduler.policies.registry import get_policies
-from placement_sched.store.checks import VerificationResult, Violation
+from placement_sched.store.checks import VerificationResult
 
 #: Exit status of nova-manage for an unexpected failure.
 _UNEXPECTED = 255
@@ -284,11 +283,7 @@ def register(commands: Commands) -> None:
     _add_heal(group)
 
 
-def verify_database(arguments: argparse.Namespace) -> bool:
-    """Print violated invariants, and return whether all invariants hold.
-
-    Raises :class:`Invalid` for options that have no meaning with ``--invariants``.
-    """
+def _verify_invariants(arguments: argparse.Namespace) -> int:
     options = {
         "--delete": arguments.delete,
         "--resource_provider": arguments.resource_provider is not None,
@@ -299,27 +294,21 @@ def verify_database(arguments: argparse.Namespace) -> bool:
         if is_set:
             raise Invalid(f"--invariants and {option} exclude each other")
     with read_configuration(arguments, must_exist=True) as (_, database), show_waiting("verifying"):
-        checks = verify_invariants(database)
-    print_result(
-        arguments,
-        _build_invariants_document(checks),
-        _format_invariants(checks, verbose=arguments.verbose),
+        result = verify_invariants(database)
+    code = AuditCode.VIOLATED if result.violations else AuditCode.CLEAN
+    violations, allowed = (
+        [{"invariant": row.invariant.value, "detail": row.detail} for row in rows]
+        for rows in (result.violations, result.allowed)
     )
-    return not checks.violations
-
-
-def _build_invariants_document(result: VerificationResult) -> dict[str, object]:
-    return {
-        "code": 7 if result.violations else 0,
+    document = {
+        "code": int(code),
         "checked": dict(result.checked),
-        "violations": _build_violation_documents(result.violations),
-        "allowed": _build_violation_documents(result.allowed),
+        "violations": violations,
+        "allowed": allowed,
         "more_of": sorted(result.truncated),
     }
-
-
-def _build_violation_documents(violations: Sequence[Violation]) -> list[dict[str, str]]:
-    return [{"invariant": row.invariant.value, "detail": row.detail} for row in violations]
+    print_result(arguments, document, _format_invariants(result, verbose=arguments.verbose))
+    return code
 
 
 def _format_invariants(result: VerificationResult, *, verbose: bool) -> Iterator[str]:
@@ -337,8 +326,8 @@ def _format_invariants(result: VerificationResult, *, verbose: bool) -> Iterator
         return
     number = len(result.violations)
     plus = "+" * bool(result.truncated)
-    kinds = len({violation.invariant for violation in result.violations})
-    yield f"{number}{plus} violation{'s'[: number != 1]} of {kinds} invariant{'s'[: kinds != 1]}"
+    kinds = format_count(len({violation.invariant for violation in result.violations}), "invariant")
+    yield f"{number}{plus} violation{'s'[: number != 1]} of {kinds}"
 
 
 class AuditCode(IntEnum):
@@ -411,7 +400,7 @@ def _add_audit(group: Commands) -> None:
 
 def _run_audit(arguments: argparse.Namespace) -> int:
     if arguments.invariants:
-        return AuditCode.CLEAN if verify_database(arguments) else AuditCode.VIOLATED
+        return _verify_invariants(arguments)
     uuid = arguments.resource_provider
     with (
         read_configuration(arguments, must_exist=True) as (settings, database),
@@ -432,40 +421,33 @@ def _run_audit(arguments: argparse.Namespace) -> int:
         if arguments.delete:
             auditor.reject_living(audit)
             audit = auditor.delete(audit, show)
-    code = _choose_audit_code(audit, delete=arguments.delete)
+    if audit.unverified and arguments.delete:
+        code = AuditCode.NOT_JUDGED
+    elif audit.policy_faults:
+        code = AuditCode.POLICIES
+    elif audit.orphaned:
+        code = AuditCode.DELETED if arguments.delete else AuditCode.FOUND
+    else:
+        code = AuditCode.NOT_JUDGED if audit.unverified else AuditCode.CLEAN
     print_result(
         arguments, _build_audit_document(audit, code), _format_audit(audit, arguments, uuid)
     )
     if arguments.delete and audit.unverified:
-        sys.stdout.flush()
-        sys.stderr.write(_build_audit_hint(audit.unverified))
-    return code
-
-
-def _build_audit_hint(unverified: Sequence[UnverifiedConsumer]) -> str:
-    consumers = format_count(len(unverified), "consumer")
-    hint = (
-        f"placement-sched: not deleted: the allocations of {consumers}, which "
-        "may be instances or migrations that are not recorded here. nova-manage placement audit "
-        "verifies the consumers of nova. To delete the allocations of a consumer anyway, name it "
-        "with --consumer"
-    )
-    if any(entry.has_type for entry in unverified):
-        hint += (
-            f". If every instance of this cloud is recorded here, {ALL_RECORDED} verifies "
-            "all consumers of the type INSTANCE"
+        consumers = format_count(len(audit.unverified), "consumer")
+        hint = (
+            f"placement-sched: not deleted: the allocations of {consumers}, which may be instances "
+            "or migrations that are not recorded here. nova-manage placement audit verifies the "
+            "consumers of nova. To delete the allocations of a consumer anyway, name it with "
+            "--consumer"
         )
-    return f"{hint}\n"
-
-
-def _choose_audit_code(audit: Audit, *, delete: bool) -> AuditCode:
-    if audit.unverified and delete:
-        return AuditCode.NOT_JUDGED
-    if audit.policy_faults:
-        return AuditCode.POLICIES
-    if audit.orphaned:
-        return AuditCode.DELETED if delete else AuditCode.FOUND
-    return AuditCode.NOT_JUDGED if audit.unverified else AuditCode.CLEAN
+        if any(entry.has_type for entry in audit.unverified):
+            hint += (
+                f". If every instance of this cloud is recorded here, {ALL_RECORDED} verifies "
+                "all consumers of the type INSTANCE"
+            )
+        sys.stdout.flush()
+        sys.stderr.write(f"{hint}\n")
+    return code
 
 
 def _build_audit_document(audit: Audit, code: AuditCode) -> dict[str, object]:
@@ -589,7 +571,17 @@ def _add_heal(group: Commands) -> None:
 
 
 def _run_heal(arguments: argparse.Namespace) -> int:
-    request = _build_heal_request(arguments)
+    if arguments.instance is not None and arguments.cell is not None:
+        raise Invalid("--instance and --cell exclude each other")
+    if arguments.force and arguments.instance is None:
+        raise Invalid("--force needs --instance")
+    request = HealRequest(
+        instance=arguments.instance,
+        cell_uuid=arguments.cell,
+        limit=arguments.max_count if arguments.instance is None else None,
+        force=arguments.force,
+        dry_run=arguments.dry_run,
+    )
     is_confirmed = arguments.instances_are_all_recorded or request.instance is not None
     healings: list[Healing] = []
     with read_configuration(arguments, must_exist=True) as (settings, database):
@@ -614,20 +606,6 @@ def _run_heal(arguments: argparse.Namespace) -> int:
     lines = _format_healings(healings, verbose=arguments.verbose, dry_run=request.dry_run)
     print_result(arguments, _build_heal_document(healings, code), lines)
     return code
-
-
-def _build_heal_request(arguments: argparse.Namespace) -> HealRequest:
-    if arguments.instance is not None and arguments.cell is not None:
-        raise Invalid("--instance and --cell exclude each other")
-    if arguments.force and arguments.instance is None:
-        raise Invalid("--force needs --instance")
-    return HealRequest(
-        instance=arguments.instance,
-        cell_uuid=arguments.cell,
-        limit=arguments.max_count if arguments.instance is None else None,
-        force=arguments.force,
-        dry_run=arguments.dry_run,
-    )
 
 
 def _choose_heal_code(healings: list[Healing], healer: Healer) -> HealCode:

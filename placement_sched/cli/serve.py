@@ -229,7 +229,13 @@ class _Server(MPServer):
             if self.interrupt_signal:
                 return
             ended = list(self.interrupt_children)
-            failed = {number for number in ended if _has_failed_to_start(self.wrks[number])}
+            # The workers that failed by themselves soon after their start.
+            failed = {
+                number
+                for number in ended
+                if (self.wrks[number].inner.exitcode or 0) > 0
+                and time.monotonic() - self.wrks[number].birth <= MAX_START_SECONDS
+            }
             if failed & self.respawned_wrks.keys():
                 return
             del self.interrupt_children[: len(ended)]
@@ -238,11 +244,6 @@ class _Server(MPServer):
                 LOG.warning("worker-%s has ended. A new worker runs in its place", number + 1)
             for number in set(ended) - failed:
                 del self.respawned_wrks[number]
-
-
-def _has_failed_to_start(worker: Any) -> bool:
-    """Return whether an ended worker failed by itself soon after its start."""
-    return (worker.inner.exitcode or 0) > 0 and time.monotonic() - worker.birth <= MAX_START_SECONDS
 
 
 def _accept_from(passed: socket.socket, backlog: int) -> Callable[..., None]:
@@ -284,7 +285,11 @@ class _Worker:
         self._heartbeats[os.getpid() % _HEARTBEAT_SLOTS] = 0
         loop.call_soon(self._record_heartbeat, loop)
         _stop_at_first_signal(loop)
-        _end_with_parent(self._parent)
+        # Let Linux kill this worker when the server ends, as it would keep serving the port.
+        with suppress(AttributeError, OSError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self._parent:
+            os._exit(1)
         # glibc has an arena per thread and does not return its memory: a worker would keep the
         # memory of its largest response once per thread.
         with suppress(AttributeError, OSError):
@@ -314,17 +319,6 @@ class _Worker:
     def _record_heartbeat(self, loop: asyncio.AbstractEventLoop) -> None:
         self._heartbeats[os.getpid() % _HEARTBEAT_SLOTS] = time.monotonic()
         loop.call_later(_HEARTBEAT_INTERVAL, self._record_heartbeat, loop)
-
-
-def _end_with_parent(parent: int) -> None:
-    """Let Linux kill this worker when the server ends.
-
-    The worker would otherwise keep serving the port.
-    """
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> None:

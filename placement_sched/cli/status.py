@@ -70,9 +70,6 @@ class _Table(UpgradeCommands):
 
     def __init__(self, results: Mapping[str, Result]) -> None:
         self._upgrade_checks = tuple(
-            (name, (_get_result, {"result": result})) for name, result in results.items()
+            (name, (lambda _table, result: result, {"result": result}))
+            for name, result in results.items()
         )
-
-
-def _get_result(_table: _Table, result: Result) -> Result:
-    return result

@@ -73,7 +73,7 @@ ALLOWED = {
         "cli/completion:register",
         "cli/db:_check_confirmed",
         "extensions/fleet/demo_command:_serve",
-        "cli/nova:format_differences",
+        "cli/nova:_sync_lines",
         "cli/openstack_client:define_command",
         "cli/service:_choose_metavar",
         "extensions/console/ask:_format_multiplier",

@@ -69,8 +69,7 @@ def create(call: ApiCall) -> ApiResponse:
     aggregate = call.write(aggregates.create, str(uuid4()), fields["name"], zone, call.read_clock())
     document = _build_document(aggregate, call.version)
     # As in nova, the response for a new aggregate lacks hosts and metadata.
-    for key in ("hosts", "metadata"):
-        del document[key]
+    del document["hosts"], document["metadata"]
     return ApiResponse(body={"aggregate": document})
 
 

@@ -164,9 +164,8 @@ def add_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
 def remove_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Revoke a project's access to a private flavor."""
     project = call.body["removeTenantAccess"]["tenant"]
-    return _build_access(
-        flavor_id, call.write(flavors_images.remove_flavor_access, flavor_id, project)
-    )
+    projects = call.write(flavors_images.remove_flavor_access, flavor_id, project)
+    return _build_access(flavor_id, projects)
 
 
 def _build_access(flavor_id: str, projects: tuple[str, ...]) -> ApiResponse:

@@ -97,16 +97,14 @@ def uptime(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     the host is down.
     """
     hypervisor = call.read(_get_hypervisor, call, hypervisor_id)
-    document = _summarize(call, hypervisor)
-    if hypervisor.node.stats.get("uptime") is None:
+    document, value = _summarize(call, hypervisor), hypervisor.node.stats.get("uptime")
+    if value is None:
         raise NotSupported(
             f"Host {hypervisor.service.host} has not reported its uptime (in stats.uptime)"
         )
     if document["state"] != "up":
         raise Invalid(f"Compute service of {hypervisor.service.host} is unavailable at this time.")
-    return ApiResponse(
-        body={"hypervisor": document | {"uptime": hypervisor.node.stats.get("uptime")}}
-    )
+    return ApiResponse(body={"hypervisor": document | {"uptime": value}})
 
 
 @blueprint.get(f"{_ITEM_PATH}/search", policy=f"{_POLICY}:search", until=mv.UUIDS.previous)
@@ -122,9 +120,8 @@ def servers(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     with call.services.database.read() as connection:
         matches = _search(connection, hypervisor_id)
         by_host = _read_servers(connection, matches)
-    return ApiResponse(
-        body={"hypervisors": [_summarize(call, match, by_host) for match in matches]}
-    )
+    documents = [_summarize(call, match, by_host) for match in matches]
+    return ApiResponse(body={"hypervisors": documents})
 
 
 def _list_hypervisors(call: ApiCall, *, with_details: bool) -> ApiResponse:
@@ -143,27 +140,21 @@ def _list_hypervisors(call: ApiCall, *, with_details: bool) -> ApiResponse:
             documents = [_summarize(call, row, by_host) for row in rows]
     links = {}
     if limit is not None:
-        markers = [get_id(call, row) for row in rows]
-        links = build_next_links(
-            call, f"os-hypervisors{'/detail' if with_details else ''}", markers
-        )
+        path = f"os-hypervisors{'/detail' if with_details else ''}"
+        links = build_next_links(call, path, [get_id(call, row) for row in rows])
     return ApiResponse(body={"hypervisors": documents, **links})
 
 
 def _parse_query(call: ApiCall) -> tuple[str | None, int | str | None, int | None]:
     if not call.version.has(mv.HYPERVISOR_PAGES):
         return None, None, None
-    name_pattern = (
-        call.find_value("hypervisor_hostname_pattern") if call.version.has(mv.UUIDS) else None
-    )
+    has_pattern = call.version.has(mv.UUIDS)
+    name_pattern = call.find_value("hypervisor_hostname_pattern") if has_pattern else None
     marker = call.find_value("marker")
     if name_pattern is None:
         not_found = Invalid(f"marker [{marker}] not found")
-        return (
-            None,
-            None if marker is None else parse_key(call, marker, not_found),
-            parse_page_size(call),
-        )
+        after = None if marker is None else parse_key(call, marker, not_found)
+        return None, after, parse_page_size(call)
     if marker is not None or call.find_value("limit") is not None:
         raise Invalid(
             "Paging over hypervisors with the hypervisor_hostname_pattern query parameter "

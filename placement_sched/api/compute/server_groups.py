@@ -67,9 +67,8 @@ def index(call: ApiCall) -> ApiResponse:
         offset=0 if marker else min(int(call.find_value("offset") or 0), compute.LARGEST),
         limit=parse_page_size(call) or MAX_PAGE,  # as in nova, limit=0 means no limit
     )
-    return ApiResponse(
-        body={"server_groups": [_build_document(group, call.version) for group in groups]}
-    )
+    documents = [_build_document(group, call.version) for group in groups]
+    return ApiResponse(body={"server_groups": documents})
 
 
 @blueprint.post(_COLLECTION_PATH, policy=f"{_POLICY}:create", body=CREATE)

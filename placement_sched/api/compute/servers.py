@@ -134,7 +134,11 @@ def read_query(call: ApiCall, kind: str) -> ServerQuery | None:
     filters = dict(call.query)  # the last value of a repeated filter
     if not call.is_allowed(_ALL_FILTERS):
         filters = {key: value for key, value in filters.items() if key in _FILTERS_OF_ALL_CALLERS}
-    all_projects = _parse_all_tenants(call, kind)
+    value = call.find_value("all_tenants")
+    problem = f"all_tenants must be a boolean, not {value!r}"
+    all_projects = value is not None and parse_boolean(value or True, problem)
+    if all_projects:
+        require(call, f"{_POLICY}:{kind}:get_all_tenants", None)
     if not all(_can_match(key, value) for key, value in filters.items()):
         return None
     since, until = (
@@ -166,16 +170,6 @@ def read_query(call: ApiCall, kind: str) -> ServerQuery | None:
         marker=None if marker is None else normalize_uuid(marker),
         limit=parse_page_size(call),
     )
-
-
-def _parse_all_tenants(call: ApiCall, kind: str) -> bool:
-    value = call.find_value("all_tenants")
-    if value is None or not parse_boolean(
-        value or True, f"all_tenants must be a boolean, not {value!r}"
-    ):
-        return False
-    require(call, f"{_POLICY}:{kind}:get_all_tenants", None)
-    return True
 
 
 def _can_match(key: str, value: str) -> bool:
@@ -225,7 +219,8 @@ def index(call: ApiCall) -> ApiResponse:
     """List servers by name and id."""
     query = read_query(call, "index")
     page = call.read(instances.search_servers, query) if query else ()
-    return _build_page_response(call, "servers", page, [_summarize(call, row) for row in page])
+    links = build_next_links(call, "servers", [row.uuid for row in page], each_counts=True)
+    return ApiResponse(body={"servers": [_summarize(call, row) for row in page], **links})
 
 
 @blueprint.get(f"{_COLLECTION_PATH}/detail", policy=f"{_POLICY}:detail", query=LIST)
@@ -236,16 +231,10 @@ def detail(call: ApiCall) -> ApiResponse:
         page = instances.search_servers(connection, query) if query else ()
         page = _add_requests(connection, call, page)
         hosts = _read_hosts(connection, call, page)
-    return _build_page_response(
-        call, "servers/detail", page, [_build_document(call, row, hosts) for row in page]
+    links = build_next_links(call, "servers/detail", [row.uuid for row in page], each_counts=True)
+    return ApiResponse(
+        body={"servers": [_build_document(call, row, hosts) for row in page], **links}
     )
-
-
-def _build_page_response(
-    call: ApiCall, path: str, page: Sequence[Instance], documents: list[Json]
-) -> ApiResponse:
-    links = build_next_links(call, path, [instance.uuid for instance in page], each_counts=True)
-    return ApiResponse(body={"servers": documents, **links})
 
 
 @blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show")
@@ -286,18 +275,20 @@ def _summarize(call: ApiCall, instance: Instance) -> Json:
 def _build_document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
     zones, services_by_host = hosts
     status = derive_status(instance.vm_state, instance.task_state)
+    host = instance.host
     document = _summarize(call, instance) | {
         **_UNRECORDED,
         "status": status,
         "tenant_id": instance.project_id,
         "user_id": instance.user_id,
-        "hostId": _derive_host_id(instance),
+        # It hides the name of the host, and differs per project.
+        "hostId": sha224(f"{instance.project_id or ''}{host}".encode()).hexdigest() if host else "",
         # A server that boots from a volume has an empty string.
         "image": _build_image(call, instance),
         "flavor": _build_flavor(call, instance),
         "created": format_seconds(instance.created_at),
         "updated": format_seconds(instance.updated_at),
-        "OS-EXT-AZ:availability_zone": zones.get(instance.host or "", ""),
+        "OS-EXT-AZ:availability_zone": zones.get(host or "", ""),
         "OS-EXT-STS:power_state": derive_power_state(instance.vm_state),
         "OS-EXT-STS:task_state": instance.task_state,
         "OS-EXT-STS:vm_state": instance.vm_state,
@@ -308,7 +299,7 @@ def _build_document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
     if status in _IN_PROGRESS:
         document["progress"] = 0
     if call.version.has(mv.HOST_STATUS):
-        host_status = _derive_host_status(call, instance.host, services_by_host)
+        host_status = _derive_host_status(call, host, services_by_host)
         # The policy may show only UNKNOWN to a caller.
         if call.is_allowed(_HOST_STATUS) or (
             host_status == "UNKNOWN" and call.is_allowed(f"{_HOST_STATUS}:unknown-only")
@@ -368,13 +359,6 @@ def _derive_host_status(
     if service.disabled:
         return "MAINTENANCE"
     return "UP" if get_state(call, service) == "up" else "UNKNOWN"
-
-
-def _derive_host_id(instance: Instance) -> str:
-    """Derive an id of a host that hides its name and differs per project."""
-    if instance.host is None:
-        return ""
-    return sha224(f"{instance.project_id or ''}{instance.host}".encode()).hexdigest()
 
 
 def _build_flavor(call: ApiCall, instance: Instance) -> Json:

@@ -56,9 +56,8 @@ def index(call: ApiCall) -> ApiResponse:
     with call.services.database.read() as connection:
         rows = services.search(connection, host=host, binary=binary)
         zones = aggregates.map_zones_by_service(connection, rows, call.settings)
-    return ApiResponse(
-        body={"services": [_build_document(call, row, zones[row.id]) for row in rows]}
-    )
+    documents = [_build_document(call, row, zones[row.id]) for row in rows]
+    return ApiResponse(body={"services": documents})
 
 
 @_put(f"{_COLLECTION_PATH}/enable", body=BY_NAME)
@@ -89,15 +88,10 @@ def force_down(call: ApiCall) -> ApiResponse:
 
 
 @blueprint.put(_ITEM_PATH, policy=f"{_POLICY}:update", since=mv.UUIDS, body=UPDATE)
-def update(call: ApiCall, service_id: str) -> ApiResponse:
-    """Change a compute service and return it."""
-    return _change_by_uuid(call, compute.parse_uuid(service_id), _parse_change(call))
-
-
 @run_in_transaction
-def _change_by_uuid(
-    call: ApiCall, connection: Connection, uuid: str, change: ServiceChange
-) -> ApiResponse:
+def update(call: ApiCall, connection: Connection, service_id: str) -> ApiResponse:
+    """Change a compute service and return it."""
+    uuid, change = compute.parse_uuid(service_id), _parse_change(call)
     service = operations.update(connection, uuid, change, call.read_clock())
     zones = aggregates.map_zones_by_service(connection, [service], call.settings)
     return ApiResponse(body={"service": _build_document(call, service, zones[service.id])})

@@ -70,10 +70,7 @@ def report(call: ApiCall, uuid: str) -> ApiResponse:
     """Record the report of a node and return the node."""
     now = call.read_clock()
     uuid = formats.read(formats.parse_uuid, uuid, "uuid")
-    if (
-        "uuid" in call.body
-        and formats.read(formats.parse_uuid, call.body["uuid"], "$.uuid") != uuid
-    ):
+    if formats.read(formats.parse_uuid, call.body.get("uuid", uuid), "$.uuid") != uuid:
         raise Invalid(
             f"{call.body['uuid']!r} differs from the uuid in the path",
             json_path="$.uuid",
@@ -100,9 +97,8 @@ def index(call: ApiCall) -> ApiResponse:
 @blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", response=SHOW_RESPONSE)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a compute node."""
-    return ApiResponse(
-        body=_as_document(call.read(compute_nodes.get_by_uuid, normalize_uuid(uuid)))
-    )
+    node = call.read(compute_nodes.get_by_uuid, normalize_uuid(uuid))
+    return ApiResponse(body=_as_document(node))
 
 
 @blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))

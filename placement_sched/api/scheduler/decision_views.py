@@ -163,7 +163,17 @@ def count_decisions(connection: Connection, query: DecisionQuery, now: datetime)
             ]
             for key, column in _COUNTED.items()
         },
-        "reasons": list(_count_by_reason(connection, query)),
+        "reasons": [
+            {
+                "name": join_code(str(kind), subject),
+                "kind": kind,
+                "subject": subject,
+                "count": row.count,
+                "failed": row.failed,
+            }
+            for row in decisions.count_by_value(connection, query, _REASON, MAX_COUNTED_VALUES)
+            for kind, subject in [row.values]
+        ],
         "since": begin,
         "until": query.until or now,
         "bucket_seconds": seconds,
@@ -172,13 +182,6 @@ def count_decisions(connection: Connection, query: DecisionQuery, now: datetime)
             for time in sorted(buckets)
         ],
     }
-
-
-def _count_by_reason(connection: Connection, query: DecisionQuery) -> Iterator[Json]:
-    for row in decisions.count_by_value(connection, query, _REASON, MAX_COUNTED_VALUES):
-        kind, subject = row.values
-        numbers = {"count": row.count, "failed": row.failed}
-        yield {"name": join_code(str(kind), subject), "kind": kind, "subject": subject, **numbers}
 
 
 def find_rejecting_decisions(

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes of decisions."""
 
-from collections.abc import Sequence
-
 from placement_sched.api.paging import parse_page, with_next_link
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
 from placement_sched.api.scheduler import decision_views, responses
 from placement_sched.api.scheduler.decision_views import CURRENT_SETTINGS, RECORDED_SETTINGS
 from placement_sched.api.validation import Schemas
-from placement_sched.db.transaction import Connection
 from placement_sched.explain.values import ExplanationView
 from placement_sched.model import decision as model
 from placement_sched.model.document import Json
@@ -70,7 +67,11 @@ def index(call: ApiCall) -> ApiResponse:
             policies = call.get_policies()
             if warnings := list(decision_views.find_unknown_names(connection, query, policies)):
                 page["warnings"] = warnings
-        _add_names(connection, page["decisions"])
+        places = [place for entry in page["decisions"] for place in entry["instances"]]
+        uuids = {place["uuid"] for place in places}
+        names = instances.map_display_names(connection, uuids) if uuids else {}
+    for place in places:
+        place["name"] = names.get(place["uuid"])
     return with_next_link(call, _DECISIONS, page)
 
 
@@ -109,11 +110,3 @@ def replay(call: ApiCall, uuid: str) -> ApiResponse:
         view=ExplanationView(max_rejected=max_rejected),
     )
     return ApiResponse(body=body)
-
-
-def _add_names(connection: Connection, entries: Sequence[Json]) -> None:
-    all_instances = [instance for entry in entries for instance in entry["instances"]]
-    uuids = {instance["uuid"] for instance in all_instances}
-    names = instances.map_display_names(connection, uuids) if uuids else {}
-    for instance in all_instances:
-        instance["name"] = names.get(instance["uuid"])

@@ -2,7 +2,7 @@
 """Views of hosts for the API and the console: a list, and a single host."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -23,7 +23,7 @@ from placement_sched.model.compute_node import (
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance, NovaCell
 from placement_sched.model.names import canonicalize_uuid, suggest_name
-from placement_sched.model.provider import FULL, NEARLY_FULL, Inventory
+from placement_sched.model.provider import FULL, NEARLY_FULL
 from placement_sched.scheduler.host_manager import CellStates
 from placement_sched.scheduler.policies.registry import Policies, get_policies
 from placement_sched.scheduler.scheduler import Scheduler
@@ -119,7 +119,7 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
     with scheduler.database.open_snapshot() as connection:
         snapshot = _Snapshot.read(scheduler, connection)
         all_nodes = hosts.list_served_nodes(connection)
-        page = _select_page(all_nodes, _filter_nodes(snapshot, all_nodes, filters), filters)
+        page = _select_page(snapshot, all_nodes, filters)
         reads_all = len(page) > min(_MAX_NAMED, len(all_nodes) - 1)
         roots = None if reads_all else [node.root_id for node in page if node.root_id is not None]
         amounts = hosts.sum_amounts(connection, roots)
@@ -257,50 +257,35 @@ def _build_index_lists(
     return lists, build_indexes
 
 
-def _filter_nodes(
-    snapshot: _Snapshot, all_nodes: Iterable[ServedNode], filters: HostQuery
-) -> Iterator[ServedNode]:
-    nodes = iter(all_nodes)
-    if filters.host is not None:
-        nodes = (node for node in nodes if node.host == filters.host)
-    if filters.search is not None:
-        part = filters.search.lower()
-        nodes = (node for node in nodes if part in node.host.lower() or part in node.node.lower())
-    if filters.zone is not None:
-        nodes = (node for node in nodes if filters.zone in snapshot.list_zones(node.host))
-    if filters.aggregate is not None:
-        nodes = (
-            node
-            for node in nodes
-            if any(
-                filters.aggregate in (each.name, each.uuid)
-                for each in snapshot.list_aggregates(node.host)
-            )
-        )
-    if filters.states:
-        nodes = (
-            node
-            for node in nodes
-            if snapshot.build_state(node, node.cell_uuid)["state"] in filters.states
-        )
-    if filters.traits:
-        roots_by_trait = [
-            hosts.find_roots_with_trait(snapshot.connection, name) for name in filters.traits
-        ]
-        roots = roots_by_trait[0].intersection(*roots_by_trait[1:])
-        nodes = (node for node in nodes if node.root_id in roots)
-    return nodes
-
-
 def _select_page(
-    all_nodes: Sequence[ServedNode], nodes: Iterator[ServedNode], filters: HostQuery
+    snapshot: _Snapshot, all_nodes: Sequence[ServedNode], filters: HostQuery
 ) -> list[ServedNode]:
-    page = list(nodes)
-    if filters.marker is not None:
-        marker = next(
-            (node for node in all_nodes if canonicalize_uuid(node.uuid) == filters.marker), None
+    part = (filters.search or "").lower()
+    roots = [hosts.find_roots_with_trait(snapshot.connection, name) for name in filters.traits]
+
+    def matches(node: ServedNode) -> bool:
+        return (
+            filters.host in {None, node.host}
+            and (part in node.host.lower() or part in node.node.lower())
+            and (filters.zone is None or filters.zone in snapshot.list_zones(node.host))
+            and (
+                filters.aggregate is None
+                or any(
+                    filters.aggregate in (each.name, each.uuid)
+                    for each in snapshot.list_aggregates(node.host)
+                )
+            )
+            and (
+                not filters.states
+                or snapshot.build_state(node, node.cell_uuid)["state"] in filters.states
+            )
+            and all(node.root_id in roots_with_trait for roots_with_trait in roots)
         )
-        if marker is None:
+
+    page = list(filter(matches, all_nodes))
+    if filters.marker is not None:
+        matching = (node for node in all_nodes if canonicalize_uuid(node.uuid) == filters.marker)
+        if (marker := next(matching, None)) is None:
             raise Invalid(f"marker [{filters.marker}] not found", code="scheduler.bad_value")
         page = [node for node in page if node[:2] > marker[:2]]
     return page[: filters.limit]
@@ -330,6 +315,9 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
         cells_by_uuid = snapshot.cells.by_uuid
     cell_uuid = served[0].cell_uuid if served else None
     compute = next((service for service in records if service.is_compute), None)
+    state: Json = {"state": "down", "last_seen_up": None}
+    if compute is not None:
+        state = snapshot.build_state(compute, cell_uuid)
     policy = policy_views.show_policy(scheduler, snapshot.find_policy(host))
     own_options = {
         key: option for key, option in policy["options"].items() if option["source"] == "policy"
@@ -337,16 +325,16 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
     return {
         "host": host,
         "zone": ",".join(snapshot.list_zones(host)),
-        **(
-            {"state": "down", "last_seen_up": None}
-            if compute is None
-            else snapshot.build_state(compute, cell_uuid)
-        ),
+        **state,
         "policy": policy | {"options": own_options},
         "aggregates": [
             _build_aggregate_view(aggregate) for aggregate in snapshot.list_aggregates(host)
         ],
-        "services": [_build_service_view(snapshot, service, cell_uuid) for service in records],
+        "services": [
+            {"uuid": service.uuid, "binary": service.binary, "last_seen_up": service.last_seen_up}
+            | snapshot.build_state(service, cell_uuid)
+            for service in records
+        ],
         "nodes": [
             _build_node_view(reports[node.uuid], trees.get(node.root_id or 0, ()), cells_by_uuid)
             for node in served
@@ -364,11 +352,6 @@ def _build_aggregate_view(row: HostAggregate) -> Json:
 def _build_cell_view(cell: NovaCell) -> Json:
     keys = ("uuid", "name", "disabled", "away_since", "failure")
     return {key: getattr(cell, key) for key in keys}
-
-
-def _build_service_view(snapshot: _Snapshot, row: Service, cell_uuid: str | None) -> Json:
-    state = snapshot.build_state(row, cell_uuid)
-    return {"uuid": row.uuid, "binary": row.binary, "last_seen_up": row.last_seen_up, **state}
 
 
 def _build_node_view(
@@ -411,17 +394,15 @@ def _build_provider_view(entry: ProviderInTree) -> Json:
         "parent_provider_uuid": provider.parent_uuid,
         "generation": provider.generation,
         "inventories": {
-            inventory.resource_class: _build_inventory_view(inventory, entry.used)
+            inventory.resource_class: {
+                **{name: getattr(inventory, name) for name in _FIELDS},
+                "used": entry.used.get(inventory.resource_class, 0),
+            }
             for inventory in entry.inventories
         },
         "traits": entry.traits,
         "aggregates": entry.aggregates,
     }
-
-
-def _build_inventory_view(inventory: Inventory, used: Mapping[str, int]) -> Json:
-    view = {name: getattr(inventory, name) for name in _FIELDS}
-    return view | {"used": used.get(inventory.resource_class, 0)}
 
 
 def _build_instance_view(instance: Instance) -> Json:

@@ -51,35 +51,25 @@ LIST = Schemas(parts.build_object_schema(dict.fromkeys(_FILTERS, parts.NAME) | p
 
 
 @blueprint.put(_ITEM_PATH, policy=f"{_POLICY}:record", body=PUT, response=SHOW_RESPONSE)
-def record(call: ApiCall, uuid: str) -> ApiResponse:
-    """Record an instance. Omitted fields except the request are cleared."""
-    return _write_record(
-        call, _parse_instance(formats.read(formats.parse_uuid, uuid, "uuid"), call.body)
-    )
-
-
 @run_in_transaction
-def _write_record(call: ApiCall, connection: Connection, instance: Instance) -> ApiResponse:
-    flavor = request.resolve_flavor(connection, call.body.get("flavor"))
-    instance = replace(instance, flavor=flavor)
-    instance = operations.record(connection, instance, call.read_clock())
-    return ApiResponse(body=_as_documents(connection, [instance])[0])
-
-
-def _parse_instance(uuid: str, body: Json) -> Instance:
+def record(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
+    """Record an instance. Omitted fields except the request are cleared."""
+    body, uuid = call.body, formats.read(formats.parse_uuid, uuid, "uuid")
     group, image = body.get("server_group"), body.get("image")
-    return Instance(
+    if group is not None:
+        group = formats.read(formats.parse_uuid, group, "$.server_group")
+    instance = Instance(
         uuid=uuid,
         **{name: body.get(name) for name in (*_NAMES, *_STATES)},
         display_name=body.get("display_name") or uuid,
-        flavor=None,  # a name is resolved in the transaction
+        flavor=request.resolve_flavor(connection, body.get("flavor")),
         image={"id": image} if isinstance(image, str) else image,
-        server_group=None
-        if group is None
-        else formats.read(formats.parse_uuid, group, "$.server_group"),
+        server_group=group,
         decision_uuid=None,
         request=body.get("request"),
     )
+    instance = operations.record(connection, instance, call.read_clock())
+    return ApiResponse(body=_as_documents(connection, [instance])[0])
 
 
 @blueprint.get(_COLLECTION_PATH, policy=f"{_POLICY}:list", query=LIST, response=LIST_RESPONSE)
@@ -94,11 +84,9 @@ def index(call: ApiCall) -> ApiResponse:
 @blueprint.get(_ITEM_PATH, policy=f"{_POLICY}:show", response=SHOW_RESPONSE)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show an instance."""
-    return ApiResponse(body=call.read(_read_document, normalize_uuid(uuid)))
-
-
-def _read_document(connection: Connection, uuid: str) -> Json:
-    return _as_documents(connection, [instances.get_by_uuid(connection, uuid)])[0]
+    with call.services.database.read() as connection:
+        row = instances.get_by_uuid(connection, normalize_uuid(uuid))
+        return ApiResponse(body=_as_documents(connection, [row])[0])
 
 
 @blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,))

@@ -30,7 +30,15 @@ def select(call: ApiCall) -> ApiResponse:
     """
     check_policy_hint(call)
     body, scheduler = with_whole_numbers(call.body), call.services.scheduler
-    _check_requests(body)
+    if "requests" in body and "request_spec" in body:
+        raise Invalid(
+            "the body has both requests and request_spec: send either", json_path="$.requests"
+        )
+    if "requests" in body and body.get("claim") == "add":
+        raise Invalid(
+            "claim 'add' is not possible with requests: move each instance by a request of its own",
+            json_path="$.claim",
+        )
     stats = get_request_stats()
     options: Json = {
         "alternates": body.get("return_alternates", False),
@@ -87,14 +95,11 @@ def explain(call: ApiCall) -> ApiResponse:
 def list_policies(call: ApiCall) -> ApiResponse:
     """List policies (the default first), selectors and access rules."""
     services = call.services
-    access = {
-        "auth_strategy": services.settings.api.auth_strategy,
-        **services.policy.describe_files(),
-    }
+    strategy = services.settings.api.auth_strategy
     body = {
         "policies": policy_views.list_policies(services.scheduler),
         "selectors": policy_views.list_selectors(services.scheduler),
-        "access": access,
+        "access": {"auth_strategy": strategy, **services.policy.describe_files()},
     }
     return ApiResponse(body=body)
 
@@ -103,18 +108,6 @@ def list_policies(call: ApiCall) -> ApiResponse:
 def show_policy(call: ApiCall, name: str) -> ApiResponse:
     """Show a policy."""
     return ApiResponse(body=policy_views.show_policy(call.services.scheduler, name))
-
-
-def _check_requests(body: Json) -> None:
-    if "requests" in body and "request_spec" in body:
-        raise Invalid(
-            "the body has both requests and request_spec: send either", json_path="$.requests"
-        )
-    if "requests" in body and body.get("claim") == "add":
-        raise Invalid(
-            "claim 'add' is not possible with requests: move each instance by a request of its own",
-            json_path="$.claim",
-        )
 
 
 def check_policy_hint(call: ApiCall) -> None:

@@ -36,7 +36,7 @@ _MAX_NAMES = 3
 
 def render(template: str, values: Mapping[str, Any]) -> str:
     """Render a template in the folder ``templates``."""
-    return _get_environment().get_template(template).render(values)
+    return build_environment(TEMPLATES).get_template(template).render(values)
 
 
 @cache
@@ -46,10 +46,6 @@ def read_stylesheet() -> str:
 
 
 @cache
-def _get_environment() -> Environment:
-    return build_environment(TEMPLATES)
-
-
 def build_environment(loader: BaseLoader) -> Environment:
     """Build a template environment with the filters of reports."""
     environment = Environment(
@@ -60,7 +56,9 @@ def build_environment(loader: BaseLoader) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=format_number, hosts=_format_host_count, first_few=format_first_names
+        number=format_number,
+        hosts=lambda count: "1 host" if count == 1 else f"{format_number(count)} hosts",
+        first_few=format_first_names,
     )
     # Prefix of ids, for a part that is rendered twice on a page.
     environment.globals["prefix"] = ""
@@ -82,10 +80,6 @@ def format_first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_MAX_NAMES]) + (
         f" and {format_number(remaining)} more" if remaining > 0 else ""
     )
-
-
-def _format_host_count(count: int) -> str:
-    return "1 host" if count == 1 else f"{format_number(count)} hosts"
 
 
 #: The parts of a request spec to show, in this order.
@@ -135,7 +129,9 @@ def render_explanation_report(
     ``names`` maps uuids of aggregates to the names to show. ``compared`` is the comparison with
     another policy.
     """
-    values = _build_heading_values(heading) | {
+    values = {
+        "heading": heading,
+        "stylesheet": read_stylesheet(),
         "request_rows": list_request_parts(request_spec),
         "explanation": build_explanation_view(explanation, names),
         "compared": compared,
@@ -164,7 +160,9 @@ def build_capacity_values(
     result: Json, request_body: Mapping[str, Any], heading: Heading, names: Mapping[str, str]
 ) -> dict[str, Any]:
     """Build the values of the template ``capacity_report.html``."""
-    return _build_heading_values(heading) | {
+    return {
+        "heading": heading,
+        "stylesheet": read_stylesheet(),
         "request_rows": list_request_parts(request_body.get("request_spec", {})),
         "capacity": build_capacity_picture(with_names(result, names), request_body.get("per")),
     }
@@ -244,11 +242,10 @@ def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
         name = str(value.get("name") or value.get("id") or "")
         if "vcpus" in value:
-            return _join_parts(
-                name, _format_spec_sizes(value), *_format_pairs(value.get("extra_specs") or {})
-            )
+            specs = _format_pairs(value.get("extra_specs") or {})
+            return "; ".join(filter(None, [name, _format_spec_sizes(value), *specs]))
         if "properties" in value:
-            return _join_parts(name, *_format_pairs(value["properties"]))
+            return "; ".join(filter(None, [name, *_format_pairs(value["properties"])]))
         return ", ".join(f"{key}: {_format_value(item)}" for key, item in value.items())
     if isinstance(value, list):
         return ", ".join(map(_format_value, value))
@@ -268,11 +265,3 @@ def _format_spec_sizes(flavor: Mapping[str, Any]) -> str:
 
 def _format_pairs(values: Mapping[str, Any]) -> list[str]:
     return [f"{key}={value}" for key, value in sorted(values.items())]
-
-
-def _join_parts(*parts: str) -> str:
-    return "; ".join(filter(None, parts))
-
-
-def _build_heading_values(heading: Heading) -> dict[str, Any]:
-    return {"heading": heading, "stylesheet": read_stylesheet()}

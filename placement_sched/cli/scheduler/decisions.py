@@ -78,7 +78,12 @@ def render_list(page: Json, console: Console, rejected: str | None, place: str) 
     elif rejected is None:
         console.print(build_table(_COLUMNS, decisions))
     else:
-        _render_rejections(decisions, console)
+        for decision in decisions:
+            flavor = (f"  {decision['flavor'] or ''}", "dim")
+            time = (_format_time(decision), "bold")
+            console.print(Text.assemble(time, f"  {decision['uuid']}", flavor))
+            for reason in _format_reasons(decision["rejections"]):
+                console.print(Padding(Text(reason, style="yellow"), (0, 0, 0, 4)))
     if counts := page.get("rejected"):
         unknown = f"For {counts['unknown']} of them, the recorded funnel does not show whether "
         details = f" {unknown}{rejected} was rejected" if counts["unknown"] else ""
@@ -87,18 +92,6 @@ def render_list(page: Json, console: Console, rejected: str | None, place: str) 
         )
     if page["next"] is not None:
         console.print(f"there may be more: --marker {page['next']}", soft_wrap=True)
-
-
-def _render_rejections(decisions: Iterable[Json], console: Console) -> None:
-    for decision in decisions:
-        flavor = f"  {decision['flavor'] or ''}"
-        console.print(
-            Text.assemble(
-                (_format_time(decision), "bold"), f"  {decision['uuid']}", (flavor, "dim")
-            )
-        )
-        for reason in _format_reasons(decision["rejections"]):
-            console.print(Padding(Text(reason, style="yellow"), (0, 0, 0, 4)))
 
 
 def render_decision(
@@ -306,23 +299,6 @@ def register(commands: Commands) -> None:
         "(default: %(default)s)",
     )
     add_common_arguments(parser)
-    _register_watch(group)
-    parser = add_command(
-        group,
-        "purge",
-        "delete recorded decisions from the configured database",
-        run_purge,
-        epilog=(
-            "Servers automatically delete decisions older than [scheduler] decision_retention.\n"
-            "A request that a client repeats after a lost response gets the first result only\n"
-            "while its decision exists."
-        ),
-    )
-    parser.add_examples("--older-than 30d --dry-run", "--before 2026-01-31 --kind explain")
-    _add_purge(parser)
-
-
-def _register_watch(group: Commands) -> None:
     parser = add_command(
         group,
         "watch",
@@ -344,6 +320,25 @@ def _register_watch(group: Commands) -> None:
     words = "stop after this time: 90s, 30m, 2h, 7d (default: never)"
     parser.add_argument("--max-wait", metavar="TIME", type=_parse_seconds, help=words)
     add_server_arguments(parser)
+    add_format(parser)
+    parser = add_command(
+        group,
+        "purge",
+        "delete recorded decisions from the configured database",
+        run_purge,
+        epilog=(
+            "Servers automatically delete decisions older than [scheduler] decision_retention.\n"
+            "A request that a client repeats after a lost response gets the first result only\n"
+            "while its decision exists."
+        ),
+    )
+    parser.add_examples("--older-than 30d --dry-run", "--before 2026-01-31 --kind explain")
+    which = parser.add_mutually_exclusive_group(required=True)
+    words = f"delete decisions made before {_TIMES}"
+    which.add_argument("--before", "--older-than", metavar="TIME", help=words)
+    which.add_argument("--all", action="store_true", help="delete all decisions made until now")
+    _add_common_filters(parser)
+    parser.add_argument("--dry-run", action="store_true", help="count without deleting")
     add_format(parser)
 
 
@@ -369,16 +364,6 @@ def _add_which(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--request-id", metavar="REQ", help="the newest decision of this request")
     which.add_argument("--instance", metavar="UUID", help="the newest decision about this instance")
-
-
-def _add_purge(parser: argparse.ArgumentParser) -> None:
-    which = parser.add_mutually_exclusive_group(required=True)
-    words = f"delete decisions made before {_TIMES}"
-    which.add_argument("--before", "--older-than", metavar="TIME", help=words)
-    which.add_argument("--all", action="store_true", help="delete all decisions made until now")
-    _add_common_filters(parser)
-    parser.add_argument("--dry-run", action="store_true", help="count without deleting")
-    add_format(parser)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
@@ -429,25 +414,24 @@ def run_replay(arguments: argparse.Namespace) -> int:
 def run_watch(arguments: argparse.Namespace) -> int:
     """Evaluate the request of a decision until it fits, and print the hosts."""
     deadline = inf if arguments.max_wait is None else monotonic() + arguments.max_wait
-    reason = None
+    reason, hosts = None, list[str]()
     with open_scheduler(arguments) as scheduler, replace_json_paths(_find_option):
         uuid = _find_decision(scheduler, arguments)
         while True:
             hosts, obstacle = _evaluate(scheduler, uuid, is_first=reason is None)
             if hosts:
-                names = ", ".join(dict.fromkeys(hosts))
-                _print_fit(arguments, uuid, hosts, f"fits now on {names}")
-                return 0
+                line = f"fits now on {', '.join(dict.fromkeys(hosts))}"
+                break
             if arguments.format == "text" and obstacle != reason:
                 sys.stdout.write(f"does not fit: {obstacle}\n")
                 sys.stdout.flush()
             reason = obstacle
             if (remaining := deadline - monotonic()) <= 0:
+                line = f"did not fit within {format_duration(arguments.max_wait)}"
                 break
             sleep(min(arguments.interval, remaining))
-    waited = format_duration(arguments.max_wait)
-    _print_fit(arguments, uuid, [], f"did not fit within {waited}")
-    return _NO_FIT
+    print_result(arguments, {"decision": uuid, "fits": bool(hosts), "hosts": hosts}, [line])
+    return 0 if hosts else _NO_FIT
 
 
 def _evaluate(scheduler: SchedulerClient, uuid: str, *, is_first: bool) -> tuple[list[str], str]:
@@ -472,10 +456,6 @@ def _evaluate(scheduler: SchedulerClient, uuid: str, *, is_first: bool) -> tuple
     hosts = [best["service_host"] for best, *_ in result["now"]["selections"]]
     obstacle = result["now"]["funnel"].get("obstacle") or {}
     return hosts, obstacle.get("reason", "no valid host")
-
-
-def _print_fit(arguments: argparse.Namespace, uuid: str, hosts: list[str], line: str) -> None:
-    print_result(arguments, {"decision": uuid, "fits": bool(hosts), "hosts": hosts}, [line])
 
 
 def run_purge(arguments: argparse.Namespace) -> int:

@@ -71,10 +71,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     has_policies = any(host["policy"] != DEFAULT_POLICY for host in rows)
     free = (
         Column(
-            heading,
-            partial(_compute_free, name),
-            partial(_compute_free, name, is_text=True),
-            right=True,
+            heading, (get := partial(_compute_free, name)), partial(get, is_text=True), right=True
         )
         for name, heading in _COLUMNS.items()
     )

@@ -90,7 +90,7 @@ def _print_policy(policy: Json, options: Sequence[tuple[str, Json]], console: Co
     aggregates = ", ".join(_list_aggregates(policy)) or "-"
     console.print(Text.assemble((policy["name"], "bold"), f"  aggregates: {aggregates}"))
     if not policy["usable"]:
-        console.print(Text(_format_unusable_reason(policy), style="red"))
+        console.print(Text(f"cannot be used: {policy['error']}", style="red"))
         return
     table = make_table("Option", "From")
     for name, option in options:
@@ -134,13 +134,9 @@ def _list_own_options(policy: Json) -> Json:
 
 def _format_own_options(policy: Json) -> str:
     if not policy["usable"]:
-        return _format_unusable_reason(policy)
+        return f"cannot be used: {policy['error']}"
     changed = _list_own_options(policy)
     return "\n".join(_format(name, policy["options"][name]) for name in changed) or "-"
-
-
-def _format_unusable_reason(policy: Json) -> str:
-    return f"cannot be used: {policy['error']}"
 
 
 def _format(name: str, option: Json) -> str:

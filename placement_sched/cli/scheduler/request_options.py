@@ -144,9 +144,20 @@ def build_request_body(arguments: argparse.Namespace, *, may_be_several: bool = 
     if arguments.request is not None and flags:
         raise WrongArguments(f"{flags[0]} cannot be combined with a request file")
     if arguments.request is None:
+        values = {value: getattr(arguments, value) for value in _OPTION_OF}
         with rejected_arguments():
-            return {"request_spec": _build_spec(arguments)}
-    document = _read_object(arguments.request)
+            for value in ("extra_specs", "image_properties"):
+                values[value] = parse_pairs(values[value], _OPTION_OF[value])
+            values["hints"] = parse_hints(values["hints"], _OPTION_OF["hints"])
+            is_word = getattr(arguments, "has_flavor_word", False)
+            labels = {**_OPTION_OF, "flavor": "FLAVOR"} if is_word else _OPTION_OF
+            return {"request_spec": build_request_spec(values, labels)}
+    try:
+        document: Any = decode(read_text(arguments.request))
+    except ValueError as error:
+        raise Invalid(f"{arguments.request}: not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise Invalid(f"{arguments.request}: expected a JSON object")
     if "requests" in document:
         if not may_be_several:
             raise Invalid(
@@ -188,26 +199,6 @@ def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
         help=f"{summary}, lists as JSON: "
         'filter_scheduler.enabled_filters=["ComputeFilter"] (repeatable)',
     )
-
-
-def _build_spec(arguments: argparse.Namespace) -> Json:
-    values = {value: getattr(arguments, value) for value in _OPTION_OF}
-    for value in ("extra_specs", "image_properties"):
-        values[value] = parse_pairs(values[value], _OPTION_OF[value])
-    values["hints"] = parse_hints(values["hints"], _OPTION_OF["hints"])
-    is_word = getattr(arguments, "has_flavor_word", False)
-    labels = {**_OPTION_OF, "flavor": "FLAVOR"} if is_word else _OPTION_OF
-    return build_request_spec(values, labels)
-
-
-def _read_object(name: str) -> Json:
-    try:
-        document = decode(read_text(name))
-    except ValueError as error:
-        raise Invalid(f"{name}: not JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise Invalid(f"{name}: expected a JSON object")
-    return document
 
 
 def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[None]:
@@ -267,7 +258,7 @@ class ChangesFile:
 
     name: str
     document: Json = field(default_factory=dict)
-    file: YamlFile | None = None
+    file: YamlFile = field(default_factory=lambda: YamlFile("", ""))
 
     def get_list(self, key: str) -> list[Any]:
         """Return the list at a key, or raise :class:`Invalid`."""
@@ -289,9 +280,9 @@ class ChangesFile:
         """Return file and line of the value at a path, or of the value's key."""
         keys = [*steps, *([] if key is None else [key])]
         # A file with only a list contains the changes.
-        if self.file is not None and isinstance(self.file.data, list):
+        if isinstance(self.file.data, list):
             keys = keys[1:]
-        mark = None if self.file is None else self.file.find_mark(keys, at_key=True)
+        mark = self.file.find_mark(keys, at_key=True)
         line = 0 if mark is None else mark.line
         return f"{_format_file_label(self.name)}:{line + 1}"
 

@@ -85,7 +85,13 @@ def _compare_hosts(explanation: Json, verdicts: Sequence[Json], names: Mapping[s
     table = make_table("Stage")
     for verdict in verdicts:
         table.add_column(_format_node_label(verdict), overflow="fold")
-    table.add_row("verdict", *map(_render_verdict_word, verdicts))
+    words = [
+        Text(f"passed, {verdict['rank']} of {verdict['of']}", style="bold green")
+        if verdict["verdict"] == PASSED
+        else Text("rejected", style="bold red")
+        for verdict in verdicts
+    ]
+    table.add_row("verdict", *words)
     table.add_section()
     passes = Text("passes", style="green")
     for stages in zip(
@@ -98,12 +104,6 @@ def _compare_hosts(explanation: Json, verdicts: Sequence[Json], names: Mapping[s
         _, name, _ = stages[0]
         table.add_row(Text(with_names(name, names)), *cells)
     return table
-
-
-def _render_verdict_word(verdict: Json) -> Text:
-    if verdict["verdict"] == PASSED:
-        return Text(f"passed, {verdict['rank']} of {verdict['of']}", style="bold green")
-    return Text("rejected", style="bold red")
 
 
 def check_names(verdicts: Iterable[Json]) -> None:
@@ -174,7 +174,11 @@ def render_comparison(
         table.add_row(Text(with_names(stage, names)), *map(_format_count, reports))
     table.add_section()
     for place in range(BEST):
-        cells = [_format_host(result["hosts"], place) for result in results]
+        best = [next(iter(result["hosts"][place:]), None) for result in results]
+        cells = [
+            f"{format_node(host['host'], host['node'])} {host['weight']:.3f}" if host else ""
+            for host in best
+        ]
         if any(cells):
             table.add_row("best hosts" if not place else "", *cells)
     # Requested known hosts with their verdict under each policy.
@@ -206,13 +210,6 @@ def _format_count(report: Json | None) -> str:
     count_before, count_after = report["before"], report["after"]
     suffix = "" if count_before == count_after else f" of {count_before}"
     return f"{count_after}{suffix}" if count_before else ""
-
-
-def _format_host(hosts: Sequence[Json], place: int) -> str:
-    if place >= len(hosts):
-        return ""
-    host = hosts[place]
-    return f"{format_node(host['host'], host['node'])} {host['weight']:.3f}"
 
 
 def register(commands: Commands) -> None:

@@ -35,7 +35,12 @@ def read_server_request(
 
     Raises :class:`NotFound`, with exit status 2, if neither nova nor a record has the server.
     """
-    spec = _read_nova_spec(arguments, uuid) if scheduler.is_local else None
+    spec = None
+    if scheduler.is_local:
+        settings = read_command_settings(arguments)
+        if is_explicit(settings.conf, "api_database", "connection"):
+            with closing(get_api_database(settings)) as database, database.read() as connection:
+                spec = map_request_specs(connection, [uuid]).get(uuid)
     try:
         record = scheduler.get("instances", uuid)
     except NotFound:
@@ -54,14 +59,6 @@ def read_server_request(
     if host:
         remarks.append(f"Server {uuid} is on {host}: its own allocations count as used there")
     return {**document, "instance_uuids": [uuid]}, remarks
-
-
-def _read_nova_spec(arguments: argparse.Namespace, uuid: str) -> str | None:
-    settings = read_command_settings(arguments)
-    if not is_explicit(settings.conf, "api_database", "connection"):
-        return None
-    with closing(get_api_database(settings)) as database, database.read() as connection:
-        return map_request_specs(connection, [uuid]).get(uuid)
 
 
 def _build_from_nova(
