@@ -106,14 +106,27 @@ def make_services(
         parent=server.live if server else None,
     )
     disabled = settings.DEFAULT.disabled_extensions
-    periodic_tasks = _list_periodic_tasks(scheduler, clock, serving=serving)
-    for build_tasks in load_hooks("periodic_tasks", disabled) if serving else ():
-        periodic_tasks += build_tasks(scheduler)
+    periodic_tasks: list[Callable[[], None]] = [OldRowDeletion(database, settings, clock)]
+    if serving:
+        periodic_tasks.append(WaitingRequests(scheduler))
+        # In a nova cloud nova-compute manages the inventories and would overwrite changes.
+        if not is_read_from_nova(settings):
+            periodic_tasks.append(RatioUpdater(database, scheduler.live.get_settings, clock))
+        for build_tasks in load_hooks("periodic_tasks", disabled):
+            periodic_tasks += build_tasks(scheduler)
     accepted = server.accepted if server else None
     preparation = Preparation(database, settings, clock, periodic_tasks, accepted)
     outside = partial(_wrap_outside_requests, preparation)
-    read_figures = outside(partial(_read_cloud_figures, database, settings, clock))
-    metrics.show(CloudGauges(read_figures, os.environ.get(DIRECTORY)))
+
+    def read_figures() -> CloudFigures:
+        options = settings.DEFAULT
+        zone = options.default_availability_zone
+        with database.read() as connection:
+            age = CellStates(connection, settings, clock).reading_age
+            down_time = options.service_down_time
+            return figures.read_cloud_figures(connection, clock(), down_time, zone, age)
+
+    metrics.show(CloudGauges(outside(read_figures), os.environ.get(DIRECTORY)))
     for build_gauges in load_hooks("gauges", disabled):
         for collector in build_gauges(scheduler, outside):
             metrics.show(collector)
@@ -128,20 +141,6 @@ def make_services(
         ready=preparation,
         run_periodic_tasks=preparation.run_refresh,
     )
-
-
-def _list_periodic_tasks(
-    scheduler: Scheduler, clock: Clock, *, serving: bool
-) -> list[Callable[[], None]]:
-    periodic_tasks: list[Callable[[], None]] = [
-        OldRowDeletion(scheduler.database, scheduler.settings, clock)
-    ]
-    if serving:
-        periodic_tasks.append(WaitingRequests(scheduler))
-    # In a nova cloud nova-compute manages the inventories and would overwrite changes.
-    if serving and not is_read_from_nova(scheduler.settings):
-        periodic_tasks.append(RatioUpdater(scheduler.database, scheduler.live.get_settings, clock))
-    return periodic_tasks
 
 
 def make_application(services: Services) -> Application:
@@ -214,15 +213,6 @@ def _wrap_outside_requests(preparation: Preparation, read: Callable[..., T]) -> 
     return run
 
 
-def _read_cloud_figures(database: Database, settings: Settings, clock: Clock) -> CloudFigures:
-    options = settings.DEFAULT
-    with database.read() as connection:
-        age = CellStates(connection, settings, clock).reading_age
-        return figures.read_cloud_figures(
-            connection, clock(), options.service_down_time, options.default_availability_zone, age
-        )
-
-
 def create_app(
     settings: Settings, *, clock: Clock = utcnow, random: Random | None = None
 ) -> Application:
@@ -243,26 +233,15 @@ def create_placement_app(services: Services) -> Application:
 
 
 def _wrap_application(application: Application) -> Application:
-    services = application.services
+    services, settings = application.services, application.services.settings
     inner: WSGI = application.wsgi_app
-    if services.settings.api.auth_strategy == "keystone":
-        inner = auth.require_keystone(inner, services.settings.conf, application.names)
-    inner = _wrap_oslo_middleware(inner, services.settings)
-    slow_seconds = services.settings.api.slow_request_seconds
-    inner = observe_requests(inner, services.metrics, slow_seconds)
-    inner = BodyReader(inner, services.settings.api.max_request_body_size)
-    application.wsgi_app = set_request_context(inner)  # type: ignore[assignment,method-assign] # as Flask does
-    return application
-
-
-def _wrap_oslo_middleware(application: WSGI, settings: Settings) -> WSGI:
-    """Wrap ``application`` in the configured middleware of oslo.middleware.
-
-    ``[cors] allowed_origin`` enables preflight requests and the origins that may read responses.
-    ``[oslo_middleware] enable_proxy_headers_parsing`` trusts ``Forwarded`` and ``X-Forwarded-*``.
-    """
+    if settings.api.auth_strategy == "keystone":
+        inner = auth.require_keystone(inner, settings.conf, application.names)
     if settings.cors.allowed_origin:
-        application = CORS(application, settings.conf)
-    if settings.oslo_middleware.enable_proxy_headers_parsing:
-        application = HTTPProxyToWSGI(application, settings.conf)
+        inner = CORS(inner, settings.conf)
+    if settings.oslo_middleware.enable_proxy_headers_parsing:  # trust X-Forwarded-* and Forwarded
+        inner = HTTPProxyToWSGI(inner, settings.conf)
+    inner = observe_requests(inner, services.metrics, settings.api.slow_request_seconds)
+    inner = BodyReader(inner, settings.api.max_request_body_size)
+    application.wsgi_app = set_request_context(inner)  # type: ignore[assignment,method-assign] # as Flask does
     return application

@@ -29,13 +29,11 @@ from placement_sched.config.options.services import (
 )
 from placement_sched.config.settings import Conf, Settings
 from placement_sched.errors import ConfigurationError, Error
-from placement_sched.model.aggregates import ServerGroup
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.hardware.numa import InstanceNUMACell, InstanceNUMATopology
-from placement_sched.model.hardware.pci_requests import InstancePCIRequests
+from placement_sched.model.hardware.numa import InstanceNUMACell
 from placement_sched.model.image import Image
-from placement_sched.model.request_spec import Destination, RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 
 START, END, ERROR = "start", "end", "error"
 # Fields that the unversioned and the versioned format copy.
@@ -169,7 +167,7 @@ def build_versioned_payload(event: Event) -> Json:
     The payload is the request spec. If the event has an error, it is an object with the request
     spec and the error.
     """
-    payload = _build_request_spec(event)
+    payload = _build_request_spec(event.spec, event.instance_uuid)
     if event.reason is None:
         return payload
     error = {"request_spec": payload, "code": event.reason.code, "reason": event.reason.words}
@@ -177,85 +175,65 @@ def build_versioned_payload(event: Event) -> Json:
     return result | {"nova_object.namespace": "placement_sched"}
 
 
-def _build_request_spec(event: Event) -> Json:
-    spec, uuid = event.spec, event.instance_uuid
+def _build_request_spec(spec: RequestSpec, uuid: str | None) -> Json:
     flavor = _build_flavor(spec.flavor) | {"projects": None}
     data = _pick(spec, (*_PROPERTIES, "num_instances")) | {
         "instance_uuid": uuid,
         "flavor": _wrap("FlavorPayload", "1.4", flavor),
-        "image": None if spec.image == Image() else _build_image(spec.image),
         "force_hosts": next(iter(spec.force_hosts), None),
         "force_nodes": next(iter(spec.force_nodes), None),
         "ignore_hosts": list(spec.ignore_hosts) or None,
-        "instance_group": spec.instance_group and _build_group(spec.instance_group),
-        "numa_topology": spec.numa_topology and _build_topology(spec.numa_topology, uuid),
-        "pci_requests": spec.pci_requests and _build_pci_requests(spec.pci_requests, uuid),
-        "requested_destination": (
-            spec.requested_destination and _build_destination(spec.requested_destination)
-        ),
-        "retry": None,
         "scheduler_hints": {name: list(values) for name, values in spec.scheduler_hints.items()},
         "security_groups": list(spec.security_groups),
+        **dict.fromkeys(("image", "instance_group", "numa_topology", "pci_requests")),
+        **dict.fromkeys(("requested_destination", "retry")),
     }
+    if spec.image != Image():
+        unset = ("protected", "checksum", "created_at", "updated_at", "direct_url")
+        image = _pick(spec.image, (*_IMAGE, *_FORMATS)) | {
+            **dict.fromkeys(unset),
+            "tags": list(spec.image.tags),
+            "properties": _wrap("ImageMetaPropsPayload", "1.20", spec.image.properties.to_dict()),
+        }
+        data["image"] = _wrap("ImageMetaPayload", "1.0", image)
+    if group := spec.instance_group:
+        fields = _pick(group, ("uuid", "name", "user_id", "project_id", "policy")) | {
+            "policies": None,
+            "rules": {name: str(value) for name, value in group.rules.items()},
+            "members": list(group.members),
+            "hosts": list(group.hosts),
+        }
+        data["instance_group"] = _wrap("ServerGroupPayload", "1.1", fields)
+    if topology := spec.numa_topology:
+        cells = [
+            _wrap("InstanceNUMACellPayload", "1.2", {**_build_cell(cell), "cpu_topology": None})
+            for cell in topology.cells
+        ]
+        fields = _pick(topology, ("emulator_threads_policy",)) | {"cells": cells}
+        data["numa_topology"] = _wrap(
+            "InstanceNUMATopologyPayload", "1.0", {"instance_uuid": uuid, **fields}
+        )
+    if pci := spec.pci_requests:
+        requests = []
+        for request in pci.requests:
+            texts = [{key: str(value) for key, value in part.items()} for part in request.spec]
+            fields = _pick(request, _PCI_REQUEST) | {"spec": texts}
+            requests.append(_wrap("InstancePCIRequestPayload", "1.1", fields))
+        data["pci_requests"] = _wrap(
+            "InstancePCIRequestsPayload", "1.0", {"instance_uuid": uuid, "requests": requests}
+        )
+    if destination := spec.requested_destination:
+        cell = {"uuid": destination.cell, "name": None, "disabled": False}
+        fields = _pick(destination, ("host", "node")) | {
+            "cell": destination.cell and _wrap("CellMappingPayload", "2.0", cell),
+            "aggregates": list(destination.aggregates) or None,
+        }
+        data["requested_destination"] = _wrap("DestinationPayload", "1.0", fields)
     if spec.retry:
         nodes = [host.hypervisor_hostname for host in spec.retry.hosts]
-        retry = {"num_attempts": spec.retry.num_attempts, "hosts": nodes}
-        data["retry"] = _wrap("SchedulerRetriesPayload", "1.0", retry)
+        fields = {"num_attempts": spec.retry.num_attempts, "hosts": nodes}
+        data["retry"] = _wrap("SchedulerRetriesPayload", "1.0", fields)
     return _wrap("RequestSpecPayload", "1.1", data)
-
-
-def _build_image(image: Image) -> Json:
-    unset = ("protected", "checksum", "created_at", "updated_at", "direct_url")
-    data = _pick(image, (*_IMAGE, *_FORMATS)) | {
-        **dict.fromkeys(unset),
-        "tags": list(image.tags),
-        "properties": _wrap("ImageMetaPropsPayload", "1.20", image.properties.to_dict()),
-    }
-    return _wrap("ImageMetaPayload", "1.0", data)
-
-
-def _build_group(group: ServerGroup) -> Json:
-    data = _pick(group, ("uuid", "name", "user_id", "project_id", "policy")) | {
-        "policies": None,
-        "rules": {name: str(value) for name, value in group.rules.items()},
-        "members": list(group.members),
-        "hosts": list(group.hosts),
-    }
-    return _wrap("ServerGroupPayload", "1.1", data)
-
-
-def _build_destination(destination: Destination) -> Json:
-    cell = {"uuid": destination.cell, "name": None, "disabled": False}
-    data = {
-        "host": destination.host,
-        "node": destination.node,
-        "cell": destination.cell and _wrap("CellMappingPayload", "2.0", cell),
-        "aggregates": list(destination.aggregates) or None,
-    }
-    return _wrap("DestinationPayload", "1.0", data)
-
-
-def _build_topology(topology: InstanceNUMATopology, uuid: str | None) -> Json:
-    cells = [
-        _wrap("InstanceNUMACellPayload", "1.2", {**_build_cell(cell), "cpu_topology": None})
-        for cell in topology.cells
-    ]
-    policy = topology.emulator_threads_policy
-    data = {"instance_uuid": uuid, "cells": cells, "emulator_threads_policy": policy}
-    return _wrap("InstanceNUMATopologyPayload", "1.0", data)
-
-
-def _build_pci_requests(pci_requests: InstancePCIRequests, uuid: str | None) -> Json:
-    requests = [
-        _pick(request, _PCI_REQUEST)
-        | {"spec": [{name: str(value) for name, value in spec.items()} for spec in request.spec]}
-        for request in pci_requests.requests
-    ]
-    data = {
-        "instance_uuid": uuid,
-        "requests": [_wrap("InstancePCIRequestPayload", "1.1", request) for request in requests],
-    }
-    return _wrap("InstancePCIRequestsPayload", "1.0", data)
 
 
 def _wrap(name: str, version: str, data: Json) -> Json:
@@ -370,24 +348,22 @@ class Bus:
 
     def send(self, event: Event) -> None:
         """Send the enabled messages of an event."""
+        form, selecting = self._settings.notification_format, "select_destinations"
+        if self._settings.notify_on_run_instance and event.phase in {START, END}:
+            self._send(UNVERSIONED, event, "run_instance", build_run_instance_payload(event))
+        if form != VERSIONED:
+            self._send(UNVERSIONED, event, selecting, build_unversioned_payload(event))
+        if form != UNVERSIONED:
+            self._send(VERSIONED, event, selecting, build_versioned_payload(event))
+
+    def _send(self, form: str, event: Event, request: str, payload: Json) -> None:
         context = _Context(event.spec.user_id, event.spec.project_id)
-        priority = "error" if event.phase == ERROR else "info"
-        for form, request, payload in self._iterate_messages(event):
-            notify = getattr(self._notifiers[form], priority)
-            notify(context, f"scheduler.{request}.{event.phase}", payload)
+        notify = getattr(self._notifiers[form], "error" if event.phase == ERROR else "info")
+        notify(context, f"scheduler.{request}.{event.phase}", payload)
 
     def close(self) -> None:
         """Close the connections."""
         self._transport.cleanup()
-
-    def _iterate_messages(self, event: Event) -> Iterator[tuple[str, str, Json]]:
-        notification_format = self._settings.notification_format
-        if self._settings.notify_on_run_instance and event.phase in {START, END}:
-            yield UNVERSIONED, "run_instance", build_run_instance_payload(event)
-        if notification_format != VERSIONED:
-            yield UNVERSIONED, "select_destinations", build_unversioned_payload(event)
-        if notification_format != UNVERSIONED:
-            yield VERSIONED, "select_destinations", build_versioned_payload(event)
 
 
 class Sender:

@@ -6,43 +6,30 @@ The modules of filters, weighers and request filters define their own options, w
 without a restart.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 from oslo_config import cfg
 
 from placement_sched.config.options import api, compute, placement, scheduler, services
 from placement_sched.model.extension import load_hooks
 
-
-def _with_options_of_extensions(
-    core: Mapping[str, tuple[cfg.Opt, ...]],
-) -> Mapping[str, tuple[cfg.Opt, ...]]:
-    groups = dict(core)
-    for options in load_hooks("options"):
-        for group, members in options.items():
-            groups[group] = (*groups.get(group, ()), *members)
-    return MappingProxyType(groups)
-
-
-GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = _with_options_of_extensions(
-    {
-        "DEFAULT": compute.DEFAULT,
-        "api": api.API,
-        "api_database": compute.API_DATABASE,
-        "database": compute.DATABASE,
-        "placement_database": placement.PLACEMENT_DATABASE,
-        "placement": placement.PLACEMENT,
-        "scheduler": scheduler.SCHEDULER,
-        "filter_scheduler": scheduler.FILTER_SCHEDULER,
-        "metrics": scheduler.METRICS,
-        "neutron": services.NEUTRON,
-        "notifications": services.NOTIFICATIONS,
-        "pci": compute.PCI,
-        "trusted_computing": services.TRUSTED_COMPUTING,
-        "workarounds": compute.WORKAROUNDS,
-    }
-)
+GROUPS: dict[str, tuple[cfg.Opt, ...]] = {
+    "DEFAULT": compute.DEFAULT,
+    "api": api.API,
+    "api_database": compute.API_DATABASE,
+    "database": compute.DATABASE,
+    "placement_database": placement.PLACEMENT_DATABASE,
+    "placement": placement.PLACEMENT,
+    "scheduler": scheduler.SCHEDULER,
+    "filter_scheduler": scheduler.FILTER_SCHEDULER,
+    "metrics": scheduler.METRICS,
+    "neutron": services.NEUTRON,
+    "notifications": services.NOTIFICATIONS,
+    "pci": compute.PCI,
+    "trusted_computing": services.TRUSTED_COMPUTING,
+    "workarounds": compute.WORKAROUNDS,
+}
+for _options in load_hooks("options"):
+    for _group, _members in _options.items():
+        GROUPS[_group] = (*GROUPS.get(_group, ()), *_members)
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
