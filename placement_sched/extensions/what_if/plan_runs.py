@@ -17,11 +17,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from placement_sched.clients.nova import Nova, NovaServer
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, NotFound, ServiceFailed, shorten
 from placement_sched.extensions.what_if import store as plan_runs
 from placement_sched.extensions.what_if.drain_plan import check_move
+from placement_sched.extensions.what_if.nova_api import Nova, NovaServer
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json

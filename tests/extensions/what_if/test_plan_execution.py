@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from placement_sched.extensions.what_if.plan_runs import PlanExecution
 from placement_sched.model.plan_run import DONE, FAILED, PLANNED, SKIPPED, STARTED, RunMove
 from tests.exploring import scale_example_count
-from tests.support.nova_api import build_nova_client, run_nova
+from tests.extensions.what_if.compute_service import build_nova_client, run_nova
 from tests.support.scheduling import make_uuid
 
 pytestmark = pytest.mark.slow

@@ -23,10 +23,10 @@ from placement_sched.cli.arguments import (
 from placement_sched.cli.login import make_adapters
 from placement_sched.cli.output import Column, Output, build_table, is_report, print_output
 from placement_sched.cli.scheduler.scheduler_client import SchedulerClient, open_scheduler
-from placement_sched.clients.nova import Nova
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.errors import Conflict, Error, Invalid, NotFound, shorten
 from placement_sched.extensions.what_if.cli.plan_output import print_line
+from placement_sched.extensions.what_if.nova_api import Nova
 from placement_sched.extensions.what_if.plan_runs import PlanExecution
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.document import Json

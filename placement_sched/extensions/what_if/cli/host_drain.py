@@ -13,7 +13,6 @@ from placement_sched.cli.scheduler.scheduler_client import (
     add_common_arguments,
     open_scheduler,
 )
-from placement_sched.clients.nova import ComputeService, Nova
 from placement_sched.errors import NotFound
 from placement_sched.extensions.what_if.cli.execution import (
     add_execution_arguments,
@@ -23,6 +22,7 @@ from placement_sched.extensions.what_if.cli.execution import (
     open_nova,
 )
 from placement_sched.extensions.what_if.cli.plan_output import print_line, print_plan
+from placement_sched.extensions.what_if.nova_api import ComputeService, Nova
 from placement_sched.model.document import Json
 from placement_sched.model.names import shorten_names, suggest_name
 from placement_sched.model.plan_run import DRAIN

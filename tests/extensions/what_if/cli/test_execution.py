@@ -11,9 +11,9 @@ import pytest
 
 from placement_sched.extensions.what_if import plan_runs
 from tests.cli.conftest import copy_filled_database
+from tests.extensions.what_if.compute_service import run_nova
 from tests.extensions.what_if.plan_moves import execute_move, read_host_of_instance
 from tests.support import program
-from tests.support.nova_api import run_nova
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 from tests.support.servers import build_environment, wait_until
 

@@ -12,7 +12,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
-from placement_sched.clients.nova import Nova
+from placement_sched.extensions.what_if.nova_api import Nova
 from tests.support.loopback import serve_application
 
 JsonObject = dict[str, Any]

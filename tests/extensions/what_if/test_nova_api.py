@@ -3,9 +3,9 @@
 
 import pytest
 
-from placement_sched.clients.nova import ComputeService, NovaServer
 from placement_sched.errors import ServiceFailed
-from tests.support.nova_api import build_nova_client, run_nova
+from placement_sched.extensions.what_if.nova_api import ComputeService, NovaServer
+from tests.extensions.what_if.compute_service import build_nova_client, run_nova
 from tests.support.scheduling import make_uuid
 
 INSTANCE_UUID = make_uuid(1)
