@@ -57,11 +57,7 @@ APIS = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
 
 
 def wrap_for_worker(application: WSGI) -> WSGI:
-    """Wrap ``application`` for a worker, with an access log.
-
-    The garbage collector ignores the objects loaded so far, which halves the cost of a request for
-    1000 candidates.
-    """
+    """Wrap ``application`` for a worker, with an access log."""
     freeze_loaded_objects()
     return log_requests(application)
 
@@ -166,8 +162,7 @@ def make_application(services: Services) -> Application:
 def make_local_application(settings: Settings) -> Application:
     """Create the application of a command without a server.
 
-    It has the APIs that commands use. Their caller is an administrator, whom neither keystone nor a
-    policy file restricts. Errors are raised, not answered.
+    Its caller is an administrator without restrictions. Errors are raised, not answered.
     """
     # For a single request, filling the provider cache would take longer than the search.
     services = make_services(settings, caches=ProcessCaches())
@@ -216,12 +211,7 @@ def _wrap_outside_requests(preparation: Preparation, read: Callable[..., T]) -> 
 def create_app(
     settings: Settings, *, clock: Clock = utcnow, random: Random | None = None
 ) -> Application:
-    """Create the application with all APIs.
-
-    Raises :class:`ConfigurationError` for missing plugins or extra spec validators, and for an
-    invalid ``[pci] alias``, scheduling policy, ``[neutron]`` or notification option, so that these
-    errors do not wait for the first request.
-    """
+    """Create the application, or raise :class:`ConfigurationError`."""
     _check_parts(settings, clock)
     services = make_services(settings, clock=clock, random=random, serving=True)
     return make_application(services)

@@ -1,35 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Domain exceptions, in a single tree.
-
-::
-
-    Error                     an error for users
-    +-- Invalid               the request is invalid
-    |   +-- BadValue          a query parameter has an invalid value
-    |   +-- UnknownResourceClassOrTrait  a resource class or trait does not exist
-    |   +-- TooComplex        the request needs more work than the operator allows
-    +-- Forbidden             the caller lacks a permission
-    +-- NotFound              a resource does not exist
-    +-- Conflict              the request conflicts with the current state
-    |   +-- ConcurrentUpdate  the state has changed, but a retry may succeed
-    |   |   +-- Overtaken     another writer changed rows between two statements
-    |   +-- InUse             another resource needs this resource
-    |   +-- Duplicate         the name or uuid exists
-    |   +-- CapacityExceeded  a provider has too little free
-    |   +-- NoValidHost       no host passes
-    |   +-- ManagedByNova     nova manages the resource
-    +-- LimitExceeded         a limit on the number or size is exceeded
-    +-- NotSupported          the information is not available
-    +-- PluginFailed          a filter, weigher or request filter raised an exception
-    +-- Unavailable           the database or another service is unavailable
-    |   +-- CommitUnknown     the result of a COMMIT is unknown
-    |   +-- NotAdopted        the database of OpenStack placement is not adopted
-    |   +-- NewerSchema       the schema of the database is of a newer release
-    |   +-- ServiceFailed     another service failed
-    +-- ConfigurationError    an option or configuration file is wrong
-
-``placement_sched.api.request`` has the table of HTTP statuses.
-"""
+"""Domain exceptions. ``api.request`` has the table of HTTP statuses."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -34,11 +34,7 @@ UNUSABLE = 22 if "uwsgi" in sys.modules else 3
 
 
 def _read_settings() -> Settings:
-    """Read and check the settings, and exit if they are wrong.
-
-    This is done before any worker is forked. Resources that belong to a process, such as
-    connections, are created later.
-    """
+    """Read and check the settings before any fork, or exit."""
     try:
         settings = read_settings(find_files())
         context = click.get_current_context(silent=True)
@@ -56,11 +52,7 @@ def _read_settings() -> Settings:
 
 
 def check_noauth2(settings: Settings) -> None:
-    """Raise :class:`ConfigurationError` if noauth2 is used but not configured.
-
-    Without authentication, a server should listen only on this machine, but the WSGI server chooses
-    the address.
-    """
+    """Raise :class:`ConfigurationError` if noauth2 is not configured."""
     if settings.api.auth_strategy != "noauth2" or is_explicit(settings.conf, "api", STRATEGY):
         return
     file_names = ", ".join(find_files())

@@ -269,11 +269,7 @@ class Application(flask.Flask):
         raise Invalid(f"There is no such action: {action}")
 
     def make_response(self, rv: Any) -> flask.Response:
-        """Convert the value that a view has returned.
-
-        A view of an API returns an :class:`ApiResponse`, and a view of an extension any value of
-        Flask.
-        """
+        """Convert an :class:`ApiResponse`, or any value of a Flask view."""
         if not isinstance(rv, ApiResponse):
             return super().make_response(rv)
         request = _get_request()

@@ -138,8 +138,7 @@ def read_noauth2_identity(headers: Headers) -> Identity:
 def read_keystone_identity(headers: Headers) -> Identity:
     """Return the caller in the headers of keystonemiddleware.
 
-    Raises :class:`Unauthorized` if the token or the service token is not confirmed, and
-    :class:`Unavailable` if keystone did not answer.
+    Raises :class:`Unauthorized` for a bad token, :class:`Unavailable` without keystone.
     """
     if headers.get("X-Identity-Status") != "Confirmed":
         if headers.get(UNREACHABLE):
@@ -205,11 +204,7 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
         return webob.Response() if _AT_START in request.environ else response
 
     def validate_allowed_request(self, request: webob.Request, token: Mapping[str, Any]) -> None:
-        """Check the access rules of an application credential.
-
-        Each API has its own service type. Raises :class:`InvalidToken` if no rule allows the
-        request.
-        """
+        """Check the access rules of a credential, or raise :class:`InvalidToken`."""
         rules = (token.get("application_credential") or {}).get("access_rules")
         # With a valid service token, another service acts on behalf of the user.
         if rules is None or (request.service_token and request.service_token_valid):
@@ -233,11 +228,7 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
         raise auth_token.InvalidToken("no access rule allows the request")
 
     def _locate(self, request: webob.Request) -> tuple[str | None, list[str]]:
-        """Return the service type of a request, and its paths for access rules.
-
-        Access rules are compared with the path below the API, the path below its version, and the
-        whole path.
-        """
+        """Return the service type of a request, and its paths for access rules."""
         first_part = "/" + request.path_info.split("/", 2)[1] if request.path_info else ""
         prefix = first_part if first_part in self._apis else ""
         name = self._apis.get(prefix)

@@ -31,11 +31,7 @@ _MONITORING = (("health", "/healthz"), ("readiness", "/healthz/ready"), ("metric
 
 @dataclass(frozen=True, slots=True)
 class ApiEntry:
-    """The entry of an API in the list of ``/``.
-
-    ``id`` and ``path`` are the id and path of the major version (``v2.1`` at ``/compute/v2.1/``).
-    ``versions`` are the microversions, None for an API without microversions.
-    """
+    """An API in the list of ``/``: id, path and microversions (or None)."""
 
     name: str
     id: str

@@ -248,11 +248,7 @@ def find_labels(environ: dict[str, Any]) -> RequestLabels | None:
 
 @contextmanager
 def share_numbers() -> Iterator[None]:
-    """Make this process and its forks share metrics in a temporary folder.
-
-    ``PROMETHEUS_MULTIPROC_DIR`` may name another directory. Call this function before any
-    application is created.
-    """
+    """Share metrics of this process and its forks. Call it first."""
     if DIRECTORY in os.environ:
         yield
         return

@@ -35,11 +35,7 @@ LOG = logging.getLogger(__name__)
 
 
 class RequestContext(context.RequestContext):
-    """The context of a request for oslo.log.
-
-    The caller is set once the identity service has confirmed the token. Unconfirmed headers and
-    noauth2 tokens are not logged.
-    """
+    """The context of a request for oslo.log, with a confirmed caller only."""
 
     def __init__(self, ids: RequestIds) -> None:
         self.ids = ids

@@ -16,11 +16,7 @@ def parse_page_size(call: ApiCall) -> int:
 
 
 def parse_limit_and_marker(call: ApiCall) -> tuple[int | None, str | None]:
-    """Parse the page size and the marker of a list.
-
-    The page size is None without ``limit``. The marker is the uuid of the last item of the previous
-    page, or None for the first page. The item may have been deleted.
-    """
+    """Parse the page size and the uuid before the page, each None if absent."""
     query = dict(call.query)
     limit = int(query["limit"]) if "limit" in query else None
     return limit, read(parse_uuid, query["marker"], "marker") if "marker" in query else None

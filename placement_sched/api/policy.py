@@ -74,12 +74,7 @@ class Rule:
 
 
 class Policy:
-    """Effective API policy rules: defaults, overridden by policy files.
-
-    Changed files are reloaded. If that fails, the previous rules stay in effect. Verdicts are
-    cached until a file changes, since a check by oslo.policy takes longer than all other checks of
-    a short request.
-    """
+    """Effective rules: defaults and policy files, reloaded when they change."""
 
     def __init__(self, settings: Settings, rules: Iterable[Rule]) -> None:
         """Read the policy files, or raise :class:`ConfigurationError`."""

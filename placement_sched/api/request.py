@@ -168,11 +168,7 @@ class OrjsonProvider(JSONProvider):
         return encode(obj).decode()
 
     def loads(self, s: str | bytes, **kwargs: Any) -> Any:  # noqa: ARG002 - Flask's signature
-        """Parse a JSON text.
-
-        Raises :class:`ValueError` if it is malformed, and :class:`TooLarge` before parsing if the
-        text has too many values.
-        """
+        """Parse JSON, or raise :class:`ValueError` or :class:`TooLarge`."""
         text = s if isinstance(s, bytes) else s.encode()
         # An upper bound: commas and opening brackets.
         if (values := sum(map(text.count, (b",", b"[", b"{")))) > MAX_JSON_VALUES:
@@ -281,12 +277,7 @@ class Request(flask.Request):
         return document
 
     def _parse_json(self, route: Route | None = None) -> Any:
-        """Parse the JSON body.
-
-        Raises :class:`TooLarge` above :data:`MAX_JSON_BYTES`, except on routes that take many
-        values. The body of an action is cached: its key selects the route before the body is
-        validated.
-        """
+        """Parse the JSON body, and keep it if its key names an action."""
         length = self.content_length or 0
         if length > MAX_JSON_BYTES and not (route and route.takes_many):
             raise TooLarge(

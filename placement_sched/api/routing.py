@@ -41,11 +41,7 @@ PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Objects that all handlers share, such as database and scheduler.
-
-    ``clock`` returns the time in naive UTC. ``metrics`` counts answered requests, and the SQL
-    statements and other statistics of each request.
-    """
+    """Objects that all handlers share, such as database and scheduler."""
 
     settings: Settings
     database: Database
@@ -311,10 +307,7 @@ class RouteRule(Rule):
 
 @dataclass(frozen=True, slots=True)
 class ErrorContext:
-    """The parts of a request that its error response depends on.
-
-    ``version`` is None before it is negotiated. ``accept`` is the header Accept.
-    """
+    """The parts of a request that its error response depends on."""
 
     ids: RequestIds
     version: Version | None = None

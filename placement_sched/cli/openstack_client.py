@@ -165,11 +165,7 @@ class _Show(_SchedulerCommand, command.ShowOne):
 
 
 def define_command(base: type, module: str, words: str, summary: str) -> Any:
-    """Define the class of a command.
-
-    ``module`` is the path of the module with the command of ``placement-sched``. ``summary`` is for
-    the list of commands.
-    """
+    """Define the class of a command, whose module has its arguments."""
     members = {"module": module, "words": words.split(), "__doc__": summary, "__module__": __name__}
     return type(words.title().replace(" ", ""), (base,), members)
 

@@ -179,11 +179,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The result of a command, for people and for programs.
-
-    ``document`` is its JSON. ``report`` prints the text for people, by default a table of
-    ``columns``. A show has a single row.
-    """
+    """The result of a command: JSON, rows of columns, and text for people."""
 
     document: Any
     columns: Sequence[Column]

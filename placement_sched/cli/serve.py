@@ -342,10 +342,7 @@ def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _prepare(services: Services) -> str:
-    """Prepare the database and fill the caches.
-
-    Returns the error if the database is unreachable, or else "".
-    """
+    """Prepare the database, and return why it is unreachable, or ""."""
     try:
         services.ready()
         services.scheduler.caches.fill(services.database)

@@ -30,10 +30,7 @@ _FIRST_DESCRIPTOR = 3
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
-    """Add the log options of OpenStack's services, such as ``--log-file``.
-
-    Older names of an option, and ``--no<name>`` for a switch, are accepted but not listed.
-    """
+    """Add the log options of OpenStack's services, such as ``--log-file``."""
     group = parser.add_argument_group(
         "log options", "These options override the configuration files and the environment."
     )
@@ -71,10 +68,7 @@ def read_service_settings(arguments: argparse.Namespace) -> Settings:
 
 
 def apply_log_options(arguments: argparse.Namespace) -> None:
-    """Let log options override the configuration files.
-
-    They become environment variables, which also apply to worker processes and to a reload.
-    """
+    """Put log options into the environment, for workers and reloads."""
     for option in CONF.command_line_options:
         value = getattr(arguments, option.dest, None)
         if isinstance(value, str):
@@ -82,10 +76,7 @@ def apply_log_options(arguments: argparse.Namespace) -> None:
 
 
 def start_log(command: str) -> None:
-    """Start the log of a service, and print the log file, if it is set.
-
-    A service may wait for a database or the message bus before it prints its start line.
-    """
+    """Start the log of a service, and print the log file, if it is set."""
     logs.setup(CONF, f"placement-sched-{command}")
     logs.log_stacks_on_signal()
     if destination := logs.format_destination(CONF):
@@ -117,10 +108,7 @@ def take_inherited_socket() -> socket.socket | None:
 
 
 def raise_connection_limit() -> int:
-    """Raise the limit of open files, and return the limit of connections.
-
-    ``OTHER_FILES`` descriptors remain for the database and other files.
-    """
+    """Raise the limit of open files, and return the limit of connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     required = CONNECTIONS + OTHER_FILES
     if soft == resource.RLIM_INFINITY or soft >= required:

@@ -74,10 +74,7 @@ class Neutron:
         return groups
 
     def find_subnet_segments(self, subnet_id: str) -> tuple[str, ...] | None:
-        """Return the segments of a subnet, or None for an unknown subnet.
-
-        A subnet has at most 1 segment, and no segment if neutron lacks the segment extension.
-        """
+        """Return the segments of a subnet, or None for an unknown subnet."""
         if not self._has_segments():
             return ()
         path = f"/subnets/{quote(subnet_id, safe='')}"
@@ -85,11 +82,7 @@ class Neutron:
         return None if subnet is None else self._read_segments(path, [subnet])
 
     def list_network_segments(self, network_id: str) -> tuple[str, ...]:
-        """Return the segments of all subnets of a network.
-
-        The result is empty if the network is not routed or does not exist, or if neutron lacks the
-        segment extension.
-        """
+        """Return the segments of all subnets of a network, if it is routed."""
         if not self._has_segments():
             return ()
         path = "/subnets"

@@ -188,11 +188,7 @@ class RemotePlacement:
         removed_pairs: Collection[ProviderTrait],
         planned: Mapping[ProviderTrait, str],
     ) -> None:
-        """Update the pairs of provider and trait in the record, and write it.
-
-        ``new_aggregates`` maps recorded pairs to their new host aggregates, ``removed_pairs`` has
-        the pairs to remove, and ``planned`` has the pairs that the run is going to add.
-        """
+        """Update the record, with the pairs that the run is going to add."""
         if self._record is not None:
             self._record.aggregates.update(new_aggregates)
             for pair in removed_pairs:
@@ -200,10 +196,7 @@ class RemotePlacement:
             self._record.save(planned)
 
     def _change(self, uuid: str, change: ProviderChange) -> bool:
-        """Change a provider if needed, and return whether it was changed.
-
-        Raises :class:`NotFound`, :class:`Invalid`, or :class:`ConcurrentUpdate` for a retry.
-        """
+        """Change a provider if needed, and return whether it was changed."""
         attribute, name, _, adding = change
         path = f"/resource_providers/{quote(uuid, safe='')}/{attribute}"
         read = self._service.get_json("GET", path, accepted_statuses=(200, 404))

@@ -220,11 +220,7 @@ def iterate_exception_chain(failure: BaseException | None) -> Iterator[BaseExcep
 
 
 def find_exception_reason(failure: Exception) -> str:
-    """Return the text of the original error behind a failure.
-
-    The original error is the last system, TLS or ``http.client`` error in the chain of contexts.
-    Without such an error, the text of ``failure`` is returned.
-    """
+    """Return the text of the last system, TLS or HTTP error behind a failure."""
     reason: BaseException = failure
     for cause in iterate_exception_chain(failure):
         if isinstance(cause, OSError | HTTPException) and not isinstance(cause, RequestException):
@@ -271,10 +267,7 @@ def make_session(
 
 
 def check_installed(group: str, auth_type: str | None) -> None:
-    """Raise :class:`ConfigurationError` without a plugin for ``auth_type``.
-
-    Loading a plugin that is not installed would also print an error of stevedore.
-    """
+    """Raise :class:`ConfigurationError` without a plugin for ``auth_type``."""
     if auth_type and not entry_points(group=_AUTH_PLUGINS, name=auth_type):
         raise ConfigurationError(f"[{group}] auth_type {auth_type} is not installed")
 

@@ -34,11 +34,7 @@ class Notifier:
         is_ready: Callable[[], bool] = lambda: True,
         is_alive: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Start a thread that sends ``READY=1`` and then ``WATCHDOG=1``.
-
-        ``READY=1`` is sent once ``is_ready`` is true, ``WATCHDOG=1`` while ``is_alive`` is true.
-        systemd restarts a service that sends no ``WATCHDOG=1`` within ``WatchdogSec``.
-        """
+        """Send ``READY=1`` when ready, and then ``WATCHDOG=1`` while alive."""
         if self._address:
             Thread(target=self._run, args=(is_ready, is_alive), name="systemd", daemon=True).start()
 

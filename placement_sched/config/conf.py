@@ -63,10 +63,7 @@ def register_core_options(conf: cfg.ConfigOpts) -> None:
 
 @lru_cache
 def restart_options() -> frozenset[tuple[str, str]]:
-    """Return group and name of the options that are read only at the start.
-
-    They include no options of plugins, which are read for each request.
-    """
+    """Return group and name of the options that are read only at the start."""
     mutable = {
         (group, option.dest)
         for group, options in list_opts()

@@ -75,11 +75,7 @@ def format_destination(conf: cfg.ConfigOpts) -> str:
 
 
 def check_destination(conf: cfg.ConfigOpts) -> str | None:
-    """Check the options of the log, without an effect on the log.
-
-    Returns a warning if ``log_config_append`` silences this service. Raises
-    :class:`ConfigurationError` if the log cannot be set up.
-    """
+    """Return a warning, or raise :class:`ConfigurationError`, about the log."""
     if conf.log_config_append:
         return _check_logging_file(conf.log_config_append)
     problem = ""

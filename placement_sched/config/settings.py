@@ -374,11 +374,7 @@ class Settings:
     def with_values(
         self, values: Mapping[tuple[str, str], Any], source: str | None = None
     ) -> "Settings":
-        """Return new settings with correctly typed values by (group, name).
-
-        With a ``source``, the values are recorded as overrides. Without a ``source``, the new
-        settings have no recorded overrides.
-        """
+        """Return new settings, with typed values that are overrides of a source."""
         groups = {name: dict(group._values) for name, group in self._groups.items()}  # noqa: SLF001 - own class
         for (group, name), value in values.items():
             groups[group][name] = value
@@ -403,11 +399,7 @@ class Settings:
 def cached_by_settings(
     function: Callable[Concatenate[Settings, P], T],
 ) -> Callable[Concatenate[Settings, P], T]:
-    """Cache the results of a function in the settings that it is called with.
-
-    The results are released together with the settings, because requests with overrides create many
-    settings.
-    """
+    """Cache results in the settings, so that both are released together."""
 
     @wraps(function)
     def call(settings: Settings, /, *arguments: P.args, **named: P.kwargs) -> T:

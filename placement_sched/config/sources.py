@@ -40,11 +40,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A line ``name = value`` of a section, or an environment variable.
-
-    ``heading`` is the place of the section's heading. ``file_number`` is the position of the file
-    in the reading order.
-    """
+    """A line of the section at ``heading``, or an environment variable."""
 
     place: Place
     heading: Place
@@ -65,10 +61,9 @@ NO_SECTIONS: Sections = MappingProxyType({})
 
 
 def with_directories(names: Iterable[str]) -> list[str]:
-    """List files with the files of their ``.d`` directories, in reading order.
+    """List files, each followed by the ``*.conf`` files of its ``.d`` folder.
 
-    After ``placement.conf`` follow the files ``*.conf`` of ``placement.conf.d``, sorted by name, as
-    in oslo.config. Raises :class:`ConfigurationError` if a directory cannot be read.
+    Raises :class:`ConfigurationError` if a directory cannot be read.
     """
     files: dict[str, None] = {}
     for name in names:
@@ -127,11 +122,7 @@ _BROKEN = "broken heading"
 
 
 def read_sections(files: Iterable[str], errors: list[ConfigurationError] | None = None) -> Sections:
-    """Map the sections of files to their assignments.
-
-    Raises :class:`ConfigurationError`, with file and line. With ``errors``, the errors are appended
-    to this list, and the other lines are read.
-    """
+    """Map sections to assignments, and append or raise errors."""
     sections: dict[str, list[Assignment]] = {}
     problems = [] if errors is None else errors
     for number, file in enumerate(files):

@@ -193,11 +193,7 @@ _DEFAULTS: Json = {
 
 
 def parse(document: Any, defaults: Defaults, json_path: str = "$") -> NodeReport:
-    """Parse a report from decoded JSON, whose JSON path is ``json_path``.
-
-    Raises :class:`Invalid` for an unknown key, and for a value that has a wrong type or is out of
-    range.
-    """
+    """Parse a report from decoded JSON, or raise :class:`Invalid`."""
     return read(partial(read_report, defaults=defaults), document, json_path)
 
 

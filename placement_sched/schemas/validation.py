@@ -125,11 +125,7 @@ class Schema:
         self.is_valid = self._compiled.is_valid
 
     def check(self, document: Any, words: str) -> None:
-        """Raise :class:`Invalid` for an invalid document.
-
-        The message begins with ``words``, and has the problem, the JSON path and the violated
-        keyword of the schema.
-        """
+        """Raise :class:`Invalid` (``words: problem ...``) for a bad document."""
         if self.is_valid(document) or not (fault := find_most_helpful(self.find_faults(document))):
             return
         data = fault.as_data()

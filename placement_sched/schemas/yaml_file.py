@@ -103,11 +103,7 @@ class YamlFile:
             self._reject(problem, self.find_mark(error.keys, at_key=error.at_key))
 
     def find_mark(self, keys: Sequence[str | int], *, at_key: bool = False) -> Any:
-        """Find the position of the value (or key) at a path of keys.
-
-        Without this value, it is the position of the nearest parent. The position of a mapping is
-        the position of its key. An empty document has no position.
-        """
+        """Find the position of a value or key, or of its nearest parent."""
         node: Any = self.root
         mark = None if node is None else node.start_mark
         for position, key in enumerate(keys, 1):

@@ -223,11 +223,6 @@ def _build_document(call: ApiCall, flavor: Flavor) -> Json:
 
 
 def _parse_query(call: ApiCall) -> FlavorQuery:
-    """Parse the query of a flavor list.
-
-    Callers that are not administrators see public flavors, and private flavors that their project
-    may use.
-    """
     is_confined = compute.get_visible_project(call) is not None
     value = call.find_value("is_public")
     is_public: bool | None = True
@@ -315,10 +310,6 @@ def delete_extra_spec(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
 def _set_extra_specs(
     call: ApiCall, flavor_id: str, values: Mapping[str, str | float]
 ) -> ApiResponse:
-    """Set all of the extra specs or none, and answer with the body.
-
-    Numbers are stored as text.
-    """
     changes = {key: str(value) for key, value in values.items()}
     if call.version.has(mv.EXTRA_SPEC_VALIDATION):
         for key, value in changes.items():

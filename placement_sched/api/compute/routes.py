@@ -77,11 +77,9 @@ class ComputeConventions(ApiConventions):
     """nova's version headers and errors (``{"itemNotFound": {...}}``)."""
 
     def negotiate(self, headers: Headers) -> Version:
-        """Return the version that the headers request.
+        """Return the version of the newer header, else of the older header.
 
-        ``OpenStack-API-Version`` has precedence over ``X-OpenStack-Nova-API-Version``. Raises
-        :class:`Invalid` for an invalid version and :class:`NotAcceptable` for a version out of
-        range.
+        Raises :class:`Invalid`, or :class:`NotAcceptable` for a version out of range.
         """
         legacy = headers.get(LEGACY_HEADER)
         try:

@@ -181,10 +181,6 @@ def _can_match(key: str, value: str) -> bool:
 
 
 def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:
-    """Parse the columns to sort by.
-
-    As in nova, keys without a direction have the last direction.
-    """
     keys, directions = call.list_values("sort_key"), call.list_values("sort_dir")
     if {"host", "node"}.intersection(keys) and not call.is_allowed(_ALL_FILTERS):
         raise Forbidden("Only administrators can sort servers by host or node.")

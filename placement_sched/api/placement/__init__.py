@@ -72,10 +72,7 @@ def build_links_schema(*relations: str) -> Json:
 
 
 def merge_by_version(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
-    """Yield each version with all properties that exist at that version.
-
-    ``changes`` are sorted by version. Each change has the properties that are new or different.
-    """
+    """Yield each version with all properties up to then."""
     properties: Json = {}
     for since, new_properties in changes:
         properties = properties | new_properties
@@ -120,10 +117,7 @@ def add_update_conflict_prefix() -> Iterator[None]:
 
 @contextmanager
 def reword_generation_conflict() -> Iterator[None]:
-    """Move the sentence about the generation to the start of an error.
-
-    OpenStack placement begins the detail with this sentence on the routes of aggregates and traits.
-    """
+    """Begin an error with the sentence about the generation, as placement."""
     try:
         yield
     except GenerationConflict as conflict:

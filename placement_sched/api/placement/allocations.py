@@ -219,11 +219,7 @@ def parse_claims(call: ApiCall, body: Mapping[str, Any]) -> list[ConsumerClaim]:
 
 
 def parse_claim(call: ApiCall, consumer_uuid: str, body: Mapping[str, Any]) -> ConsumerClaim:
-    """Parse the claim of a consumer in the format of 1.12.
-
-    Before 1.8 the body has no project and user, before 1.28 no generation and before 1.38 no type.
-    ``mappings`` (from 1.34) are ignored.
-    """
+    """Parse the claim of a consumer in the format of 1.12."""
     defaults = call.services.settings.placement
     return ConsumerClaim(
         consumer=canonicalize_uuid(consumer_uuid),

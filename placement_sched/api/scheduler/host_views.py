@@ -100,10 +100,7 @@ class _Snapshot:
         return sorted(names) or [self.policies.default.settings.DEFAULT.default_availability_zone]
 
     def find_policy(self, host: str) -> str:
-        """Return the first usable policy of a host's aggregates.
-
-        Without a usable policy, returns the first policy that an aggregate names, or the default.
-        """
+        """Return the first usable policy of a host's aggregates, else the first."""
         names = [aggregate.policy for aggregate in self.list_aggregates(host) if aggregate.policy]
         usable = (name for name in names if self.policies.is_usable(name))
         return next(usable, names[0] if names else DEFAULT_POLICY)

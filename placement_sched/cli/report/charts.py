@@ -30,11 +30,7 @@ _MIN_WEIGHT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class StagePicture:
-    """A stage of the funnel, with counts of hosts and rejected hosts.
-
-    ``remaining_width`` is the width of the remaining hosts, ``rejected_width`` the width of the
-    rejected hosts.
-    """
+    """A stage of the funnel: counts and widths of hosts that remain or not."""
 
     number: int
     name: str

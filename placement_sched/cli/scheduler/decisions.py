@@ -68,10 +68,7 @@ _MAX_INSTANCES = 3
 
 
 def render_list(page: Json, console: Console, rejected: str | None, place: str) -> None:
-    """Print a page of decisions, and the option that shows a further page.
-
-    For an empty page, ``place`` names the server or the database, which may be wrong.
-    """
+    """Print a page of decisions of a server or database, and its next page."""
     decisions = page["decisions"]
     if not decisions:
         console.print(Text(f"no decision matches in {place}"), soft_wrap=True)
@@ -530,10 +527,7 @@ def _find_decision(scheduler: SchedulerClient, arguments: argparse.Namespace) ->
 def _list_decisions(
     scheduler: SchedulerClient, query: dict[str, str], limit: int, marker: str | None
 ) -> Json:
-    """Return up to ``limit`` decisions, from several pages if necessary.
-
-    With ``rejected`` in the query, a single page is read. Its marker continues the list.
-    """
+    """Return up to ``limit`` decisions, or a page if ``rejected`` is set."""
     decisions: list[Json] = []
     while True:
         size = {"limit": str(min(limit - len(decisions), _PAGE))}

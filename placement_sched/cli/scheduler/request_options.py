@@ -96,10 +96,7 @@ def replace_json_path(failure: Error, find_place: FindPlace) -> str:
 def add_request_arguments(
     parser: argparse.ArgumentParser, *, several_flavors: bool = False
 ) -> None:
-    """Add the argument for a flavor or request file, and further options.
-
-    With ``several_flavors`` the option ``--flavor`` may be repeated.
-    """
+    """Add the arguments of a request, perhaps with ``several_flavors``."""
     parser.add_argument(
         "request",
         metavar="FLAVOR|REQUEST.json",

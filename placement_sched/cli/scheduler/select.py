@@ -301,10 +301,6 @@ def _add_common(parser: argparse.ArgumentParser, no_host: int) -> None:
 
 
 def _run_explain(arguments: argparse.Namespace) -> int:
-    """Print the explanation, and return the exit status.
-
-    It is ``no_host`` if no host passes. Raises :class:`NotFound` for unknown hosts.
-    """
     body, server = _explain_body(arguments), arguments.server
     remarks: list[str] = []
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):

@@ -86,11 +86,7 @@ _MESSAGING_OPTIONS = with_help(
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register the options of libraries in ``conf``.
-
-    They are keystoneauth's options of [neutron], without the options of an ``auth_type``, and
-    oslo.messaging's notification options.
-    """
+    """Register the options of keystoneauth and oslo.messaging in ``conf``."""
     conf.register_opts(_list_keystoneauth_options(), group="neutron")
     conf.register_opts(_MESSAGING_OPTIONS, group=MESSAGING_GROUP)
 
