@@ -67,7 +67,9 @@ class Metrics:
         histogram: Callable[..., Histogram] = partial(Histogram, **common)
         # A sum would include workers that have ended.
         gauge: Callable[..., Gauge] = partial(Gauge, multiprocess_mode="mostrecent", **common)
-        requests = counter("requests", "Requests answered.", (*labels, "status", "microversion"))
+        # prometheus-client's lookup of labels takes longer than the counting, so it is cached.
+        counted = (*labels, "status", "microversion")
+        self._requests = cache(counter("requests", "Requests answered.", counted).labels)
         claims = (
             "Attempts to allocate: won, lost (to a concurrent request or for lack of capacity), "
             "and retried."
@@ -82,6 +84,7 @@ class Metrics:
             "duration_seconds", "Time until a request was answered.", buckets=_SECONDS
         )
         statements = of_request("statements", "SQL statements of a request.", buckets=_STATEMENTS)
+        self._seconds, self._statements = cache(seconds.labels), cache(statements.labels)
         self._candidates = of_request(
             "candidates", "Allocation candidates that a request found.", buckets=_CANDIDATES
         )
@@ -139,9 +142,6 @@ class Metrics:
         )
         #: Collectors that read their numbers at each scrape rather than from files.
         self._collectors: list[Collector] = []
-        # prometheus-client's lookup of labels takes longer than the counting.
-        self._requests, self._seconds = cache(requests.labels), cache(seconds.labels)
-        self._statements = cache(statements.labels)
         self._decisions, self._stages = cache(decisions.labels), cache(stages.labels)
         self._failures = cache(failures.labels)
         self._calls, self._call_seconds = cache(calls.labels), cache(call_seconds.labels)

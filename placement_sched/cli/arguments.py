@@ -203,11 +203,6 @@ def add_subcommands(group: Commands, name: str) -> None:
             group.choices[added].set_defaults(extension=extension)
 
 
-def replace_hyphens(word: str) -> str:
-    """Replace the hyphens of a value by underscores."""
-    return word.replace("-", "_")
-
-
 def parse_positive_number(text: str) -> int:
     """Parse the value of an option that takes a number of 1 or more."""
     if not re.fullmatch(r"[1-9][0-9]{0,8}", text):

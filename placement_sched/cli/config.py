@@ -162,25 +162,19 @@ def _check_database(settings: Settings) -> list[Problem]:
     try:
         with Database(settings) as database, show_waiting(f"checking {hide_password(database)}"):
             if read_current_revision(database) != get_newest_revision():
-                # The schema may lack columns that the check of aggregates reads.
-                return _check_schema(settings, database)
+                # The schema may lack columns that the check of aggregates reads. A server starts
+                # without an upgrade of the schema, but not without an adoption.
+                try:
+                    check_adopted(database)
+                    if not can_sync(settings, database):
+                        check_schema_revision(database)
+                except Unavailable as failure:
+                    is_fatal = isinstance(failure, NotAdopted)
+                    return [Problem(None, format_error(failure), fatal=is_fatal)]
+                return []
             with database.read() as connection:
                 aggregates = host_aggregates.read_snapshot(connection)
     except Unavailable as failure:
         return [Problem(None, f"[placement_database] connection: {format_error(failure)}")]
     policies = get_policies(settings)
     return [Problem(None, fault) for fault in find_faults(aggregates, policies)]
-
-
-def _check_schema(settings: Settings, database: Database) -> list[Problem]:
-    """Return the step that a server needs for this database.
-
-    A server starts without an upgrade of the schema, but not without an adoption.
-    """
-    try:
-        check_adopted(database)
-        if not can_sync(settings, database):
-            check_schema_revision(database)
-    except Unavailable as failure:
-        return [Problem(None, format_error(failure), fatal=isinstance(failure, NotAdopted))]
-    return []

@@ -114,11 +114,8 @@ def _run_version(arguments: argparse.Namespace) -> int:
     with read_configuration(arguments, must_exist=True) as (_, database):
         with database.read() as connection:
             state = inspect_schema(connection)
-        place, revision, newest = (
-            hide_password(database),
-            read_current_revision(database),
-            get_newest_revision(),
-        )
+        place, newest = hide_password(database), get_newest_revision()
+        revision = read_current_revision(database)
     origin, owner = None, ""
     if state.tables and state.revisions:
         origin = {"revision": (name := ", ".join(state.revisions)), "releases": REVISIONS.get(name)}

@@ -129,8 +129,13 @@ class AttestedHosts:
         """Return the levels of hosts, after a poll if any level has expired."""
         with self._lock:
             now = self._clock()
+            levels: Mapping[str, Level]
             if not all(self._is_valid(self._cache.get(host), now) for host in hosts):
-                levels, failure = self._poll_hosts(hosts)
+                levels, failure = {}, None
+                try:
+                    levels = self._poll(hosts)
+                except ServiceFailed as failed:
+                    failure = failed.detail
                 now = self._clock()  # the poll may have taken seconds
                 for host in hosts:
                     self._cache[host] = AttestedLevel(levels.get(host, Level()), now, failure)
@@ -144,9 +149,3 @@ class AttestedHosts:
         # The lifetime of a level without a time begins with the poll.
         since = cached.polled_at if cached.level.since is None else cached.level.since
         return cached.failure is None and now - since <= self._lifetime
-
-    def _poll_hosts(self, hosts: Collection[str]) -> tuple[Mapping[str, Level], str | None]:
-        try:
-            return self._poll(hosts), None
-        except ServiceFailed as failed:
-            return {}, failed.detail

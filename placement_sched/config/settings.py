@@ -69,10 +69,6 @@ class OptionGroup:
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def with_fallback(self, group: Mapping[str, Any]) -> "OptionGroup":
-        """Return this group with the options of ``group`` that it lacks."""
-        return OptionGroup(self._name, ChainMap(self._values, group))  # type: ignore[arg-type]
-
 
 class Conf(cfg.ConfigOpts):
     """oslo.config object that lists options and reads older variable names.
@@ -99,15 +95,16 @@ class Conf(cfg.ConfigOpts):
         super().__call__(*args, use_env=use_env, **options)  # type: ignore[misc] # args is first
 
     def __getattr__(self, name: str) -> Any:
-
         settings = SETTINGS_IN_EFFECT.get() if self._follows_plugins else None
         if settings is None:
             return super().__getattr__(name)
         if name in settings.DEFAULT:
             return getattr(settings.DEFAULT, name)
         own = super().__getattr__(name)
-        is_group = isinstance(own, self.GroupAttr) and settings.has_group(name)
-        return getattr(settings, name).with_fallback(own) if is_group else own
+        if not (isinstance(own, self.GroupAttr) and settings.has_group(name)):
+            return own
+        # Options that only this object has, such as those of a plugin, come after the settings.
+        return OptionGroup(name, ChainMap(getattr(settings, name), own))  # type: ignore[arg-type]
 
     def register_opt(self, opt: cfg.Opt, group: Any = None, cli: bool = False, **more: Any) -> bool:
         """Register an option, and return False if it was registered before."""
@@ -256,7 +253,6 @@ class _Environment(ConfigurationSource):
         self._variables, self.get_name = variables, variables.get_name
 
     def get(self, group_name: str | None, option_name: str, opt: cfg.Opt) -> tuple[Any, Any]:
-
         for group, name in list_names(opt, group_name or "DEFAULT", option_name):
             value, location = self._variables.get(group, name, opt)
             if location is not None:
@@ -421,9 +417,8 @@ def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
         names = list_names(option, group, name)
         line = sources.find_assignment(conf.sections, names, conf.environment)
         if line is not None:
-            message = sources.describe_wrong_value(
-                line, option, sources.describe_reason(line.value, cause)
-            )
+            reason = sources.describe_reason(line.value, cause)
+            message = sources.describe_wrong_value(line, option, reason)
             raise ConfigurationError(message, place=line.place) from None
         reason = sources.describe_reason(option.default, cause)
         raise ConfigurationError(f"[{group}] {name} has a wrong value: {reason}") from None

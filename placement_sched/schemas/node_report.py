@@ -202,6 +202,10 @@ def read_report(document: Any, defaults: Defaults) -> NodeReport:
     body = _report_reader(_decode_strings(document))
     inventories: bool = body.pop("inventories", True)
     local_gb = body.get("local_gb", 0)
+    cpu_info = body.get("cpu_info") or "{}"
+    if isinstance(cpu_info, str) and not isinstance(_parse_json(cpu_info, "cpu_info"), dict):
+        raise DocumentError("the string is not a JSON object", "cpu_info")
+    cpu_info = cpu_info if isinstance(cpu_info, str) else json.dumps(cpu_info)
     fields = {
         **_DEFAULTS,
         "version": 0,
@@ -210,7 +214,7 @@ def read_report(document: Any, defaults: Defaults) -> NodeReport:
         "free_disk_gb": local_gb - body.get("local_gb_used", 0),
         **body,
         "last_seen_up": body.get("last_seen_up") or defaults.now,
-        "cpu_info": _format_cpu_info(body.get("cpu_info")),
+        "cpu_info": cpu_info,
         "supported_hv_specs": tuple(map(tuple, body.get("supported_hv_specs") or ())),
         "stats": {key: str(value) for key, value in (body.get("stats") or {}).items()},
         "reserved": body.get("reserved") or {},
@@ -261,16 +265,6 @@ def _parse_json(text: str, *keys: str) -> Any:
     if is_deeper(value, MAX_JSON_DEPTH):
         raise DocumentError(f"the JSON is nested more than {MAX_JSON_DEPTH} deep", *keys)
     return value
-
-
-def _format_cpu_info(value: Any) -> str:
-    if value in (None, ""):
-        return "{}"
-    if isinstance(value, dict):
-        return json.dumps(value)
-    if not isinstance(_parse_json(value, "cpu_info"), dict):
-        raise DocumentError("the string is not a JSON object", "cpu_info")
-    return str(value)
 
 
 def _read_list(convert: Callable[[Json], Json], body: Json, key: str) -> tuple[Json, ...]:

@@ -109,7 +109,14 @@ class Fault(NamedTuple):
         if self.keyword == "additionalProperties":
             unknown_keys = self.expected[:_MAX_UNKNOWN_KEYS]
             data["expected"] = [shorten(key, MAX_VALUE_CHARACTERS) for key in unknown_keys]
-            data["suggestion"] = _suggest_keys(self)
+            valid = self.schema.get("properties", {})
+            near = chain.from_iterable(
+                names.find_nearest(key[:MAX_VALUE_CHARACTERS], valid)
+                for key in sorted(self.expected)[:_MAX_SUGGESTED]
+            )
+            suggestions = dict.fromkeys(near)
+            others = () if suggestions else names.list_if_few(valid)
+            data["suggestion"] = names.suggest_names("key", suggestions, others) if valid else ""
             problem += data["suggestion"]
         return {"problem": shorten(problem, _MAX_PROBLEM_LENGTH), **data}
 
@@ -266,16 +273,6 @@ def _describe_unknown_keys(fault: Fault) -> str:
         return f"{unknown} {verb} not match any of the regexes: {forms}"
     verb = "was" if len(keys) == 1 else "were"
     return f"Additional properties are not allowed ({unknown} {verb} unexpected)"
-
-
-def _suggest_keys(fault: Fault) -> str:
-    valid = fault.schema.get("properties", {})
-    unknown = sorted(fault.expected)[:_MAX_SUGGESTED]
-    suggestions = [
-        near for key in unknown for near in names.find_nearest(key[:MAX_VALUE_CHARACTERS], valid)
-    ]
-    alternatives = () if suggestions else names.list_if_few(valid)
-    return names.suggest_names("key", dict.fromkeys(suggestions), alternatives) if valid else ""
 
 
 def _as_list(values: Any) -> list[Any]:

@@ -99,7 +99,7 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     prefix = f"Unable to create inventory for resource provider {uuid}"
     provider = resource_providers.lock_by_uuid(connection, uuid)
     inventory = read_inventory(name, call.body)
-    _check_reserved(call, [inventory], uuid, prefix)
+    _check_reserved(call, [inventory], "create", uuid)
     reject_unknown_resource_classes(connection, [name], prefix)
     if _find_class(inventories.get_by_provider_uuid(connection, uuid)[1], name):
         raise ConcurrentUpdate(f"Update conflict: {uuid} has an inventory of {name} already.")
@@ -121,7 +121,7 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
     generation = call.body["resource_provider_generation"]
     provider = resource_providers.lock_by_uuid(connection, uuid, generation)
     inventory = read_inventory(resource_class, call.body)
-    _check_reserved(call, [inventory], uuid, _build_update_error(uuid))
+    _check_reserved(call, [inventory], "update", uuid)
     resource_classes.get_by_name(connection, resource_class)
     if not _find_class(inventories.get_by_provider_uuid(connection, uuid)[1], resource_class):
         raise Invalid(
@@ -147,7 +147,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     provider = resource_providers.lock_by_uuid(connection, uuid, generation)
     documents: Mapping[str, Any] = call.body["inventories"]
     new_inventories = [read_inventory(name, document) for name, document in documents.items()]
-    _check_reserved(call, new_inventories, uuid, _build_update_error(uuid))
+    _check_reserved(call, new_inventories, "update", uuid)
     prefix = f"Unknown resource class in inventory for resource provider {uuid}"
     reject_unknown_resource_classes(connection, documents, prefix)
     inventories.replace(connection, provider, new_inventories, call.read_clock())
@@ -224,20 +224,16 @@ def read_inventory(name: str, document: Mapping[str, Any]) -> Inventory:
     return Inventory(resource_class=name, allocation_ratio=ratio, **integers)
 
 
-def _build_update_error(uuid: str) -> str:
-    return f"Unable to update inventory for resource provider {uuid}"
-
-
-def _check_reserved(call: ApiCall, updates: Iterable[Inventory], uuid: str, prefix: str) -> None:
+def _check_reserved(call: ApiCall, updates: Iterable[Inventory], verb: str, uuid: str) -> None:
     can_reserve_all = call.version.has(mv.RESERVED_EQUALS_TOTAL)
     for inventory in updates:
         if inventory.capacity < 0 or (inventory.capacity == 0 and not can_reserve_all):
             raise Invalid(
-                f"{prefix}: Invalid inventory for '{inventory.resource_class}' on resource "
-                f"provider '{uuid}'. The reserved value is greater than "
-                f"{'' if can_reserve_all else 'or equal to '}total, or the ratio leaves nothing to "
-                f"allocate: {inventory.reserved} reserved of {inventory.total}, at a ratio of "
-                f"{inventory.allocation_ratio}."
+                f"Unable to {verb} inventory for resource provider {uuid}: Invalid inventory for "
+                f"'{inventory.resource_class}' on resource provider '{uuid}'. The reserved value "
+                f"is greater than {'' if can_reserve_all else 'or equal to '}total, or the "
+                f"ratio leaves nothing to allocate: {inventory.reserved} reserved of "
+                f"{inventory.total}, at a ratio of {inventory.allocation_ratio}."
             )
 
 

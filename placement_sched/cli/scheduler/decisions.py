@@ -27,7 +27,6 @@ from placement_sched.cli.arguments import (
     add_verbose,
     parse_positive_number,
     rejected_arguments,
-    replace_hyphens,
 )
 from placement_sched.cli.database import read_configuration
 from placement_sched.cli.output import (
@@ -340,18 +339,16 @@ def register(commands: Commands) -> None:
 
 
 def _add_common_filters(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--outcome",
-        type=replace_hyphens,
-        choices=("selected", "no_valid_host"),
-        help="only decisions with this outcome",
-    )
-    parser.add_argument(
-        "--kind", type=replace_hyphens, choices=KINDS, help="only decisions of this kind"
-    )
-    parser.add_argument(
-        "--project", dest="project_id", metavar="ID", help="only decisions for this project"
-    )
+    for name, choices, text in (
+        ("--outcome", ("selected", "no_valid_host"), "only decisions with this outcome"),
+        ("--kind", KINDS, "only decisions of this kind"),
+    ):
+        # Hyphens may stand for underscores.
+        parser.add_argument(
+            name, type=lambda word: word.replace("-", "_"), choices=choices, help=text
+        )
+    words = "only decisions for this project"
+    parser.add_argument("--project", dest="project_id", metavar="ID", help=words)
 
 
 def _add_which(parser: argparse.ArgumentParser) -> None:

@@ -184,16 +184,14 @@ class SchedulerClient:
         response = replace(response, document=self._restore(response.document))
         if not 200 <= response.status < 300:
             raise _build_error(response, self.place)
-        if isinstance(document := response.document, dict):
-            if path in _PAGED and "links" in document:
-                following = [
-                    parse_qs(urlsplit(link["href"]).query) for link in document.pop("links")
-                ]
-                document["next"] = following[0]["marker"][-1] if following else None
-            return document
-        raise Error(
-            f"{self.place} did not answer with JSON. Check that it is a placement-sched server"
-        )
+        if not isinstance(document := response.document, dict):
+            raise Error(
+                f"{self.place} did not answer with JSON. Check that it is a placement-sched server"
+            )
+        if path in _PAGED and "links" in document:
+            following = [parse_qs(urlsplit(link["href"]).query) for link in document.pop("links")]
+            document["next"] = following[0]["marker"][-1] if following else None
+        return document
 
 
 def _find_endpoint(adapter: Adapter, **criteria: Any) -> str | None:
