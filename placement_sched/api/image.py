@@ -162,8 +162,7 @@ _OPERATIONS = ("add", "replace", "remove")
 _POINTER = re.compile(r"/((?:[^~/]|~[01])+)", re.DOTALL)
 
 
-def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
-    """Parse the query of an image list, or raise :class:`Invalid`."""
+def _read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
     filters = {name: value for name, value in call.query if name not in _NO_FILTERS | {"tag"}}
     if invalid := sorted(_NOT_FILTERED & filters.keys()):
         raise Invalid(f"Images cannot be filtered by {invalid[0]}.")
@@ -253,9 +252,9 @@ def _parse_sort(call: ApiCall) -> list[tuple[str, str]]:
 @blueprint.get(_COLLECTION_PATH, policy="get_images")
 def index(call: ApiCall) -> ApiResponse:
     """List images."""
-    page, has_more = call.read(search, read_search(call, get_viewer(call)))
+    page, has_more = call.read(search, _read_search(call, _get_viewer(call)))
     last = page[-1].uuid if page and has_more else None
-    documents = [build_image_document(image) for image in page]
+    documents = [_build_image_document(image) for image in page]
     body = {"images": documents, **build_links(call, last), "schema": "/v2/schemas/images"}
     return ApiResponse(body=body)
 
@@ -265,16 +264,18 @@ def index(call: ApiCall) -> ApiResponse:
 )
 def create(call: ApiCall) -> ApiResponse:
     """Create an image."""
-    image = call.write(flavors_images.create_image, _parse_image(call.body, call), get_viewer(call))
+    image = call.write(
+        flavors_images.create_image, _parse_image(call.body, call), _get_viewer(call)
+    )
     headers = {"Location": f"{call.url}/v2/images/{image.uuid}"}
-    return ApiResponse(status=201, body=build_image_document(image), headers=headers)
+    return ApiResponse(status=201, body=_build_image_document(image), headers=headers)
 
 
 @blueprint.get(_ITEM_PATH, policy="get_image")
 def show(call: ApiCall, image_id: str) -> ApiResponse:
     """Show an image."""
-    image = call.read(flavors_images.get_image, image_id.lower(), get_viewer(call))
-    return ApiResponse(body=build_image_document(image))
+    image = call.read(flavors_images.get_image, image_id.lower(), _get_viewer(call))
+    return ApiResponse(body=_build_image_document(image))
 
 
 @blueprint.patch(
@@ -285,21 +286,21 @@ def update(call: ApiCall, image_id: str) -> ApiResponse:
     changes = [
         _parse_operation(operation, f"$[{index}]") for index, operation in enumerate(call.body)
     ]
-    operation, viewer = flavors_images.update_image, get_viewer(call)
+    operation, viewer = flavors_images.update_image, _get_viewer(call)
     image = call.write(operation, image_id.lower(), viewer, changes, call.read_clock())
-    return ApiResponse(body=build_image_document(image))
+    return ApiResponse(body=_build_image_document(image))
 
 
 @blueprint.delete(_ITEM_PATH, policy="delete_image", success=(204,))
 def delete(call: ApiCall, image_id: str) -> ApiResponse:
     """Delete an image that is not protected."""
-    return apply_change(call, flavors_images.delete_image, image_id)
+    return _apply_change(call, flavors_images.delete_image, image_id)
 
 
 @blueprint.post(f"{_ITEM_PATH}/actions/deactivate", policy="deactivate", success=(204,))
 def deactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data unavailable."""
-    return apply_change(
+    return _apply_change(
         call, flavors_images.set_image_status, image_id, DEACTIVATED, call.read_clock()
     )
 
@@ -307,20 +308,20 @@ def deactivate(call: ApiCall, image_id: str) -> ApiResponse:
 @blueprint.post(f"{_ITEM_PATH}/actions/reactivate", policy="reactivate", success=(204,))
 def reactivate(call: ApiCall, image_id: str) -> ApiResponse:
     """Make an image's data available again."""
-    return apply_change(call, flavors_images.set_image_status, image_id, ACTIVE, call.read_clock())
+    return _apply_change(call, flavors_images.set_image_status, image_id, ACTIVE, call.read_clock())
 
 
 @blueprint.put(f"{_ITEM_PATH}/tags/<tag>", policy="modify_image", success=(204,), errors=(413,))
 def add_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Tag an image."""
     _TAG.check(tag, "Invalid tag")
-    return apply_change(call, flavors_images.add_image_tag, image_id, tag, call.read_clock())
+    return _apply_change(call, flavors_images.add_image_tag, image_id, tag, call.read_clock())
 
 
 @blueprint.delete(f"{_ITEM_PATH}/tags/<tag>", policy="modify_image", success=(204,))
 def remove_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Remove a tag from an image."""
-    return apply_change(call, flavors_images.remove_image_tag, image_id, tag, call.read_clock())
+    return _apply_change(call, flavors_images.remove_image_tag, image_id, tag, call.read_clock())
 
 
 def _parse_image(body: dict[str, Any], call: ApiCall) -> StoredImage:
@@ -366,8 +367,7 @@ def _parse_operation(operation: dict[str, Any], place: str) -> ImageChange:
     return ImageChange(operation=verb, name=name, value=value)
 
 
-def build_image_document(image: StoredImage) -> Json:
-    """Build the document of an image, with each property as a key."""
+def _build_image_document(image: StoredImage) -> Json:
     path = f"/v2/images/{image.uuid}"
     return {
         **image.properties,
@@ -387,8 +387,7 @@ def build_image_document(image: StoredImage) -> Json:
 _VISIBILITY_RULES = {PUBLIC: "publicize_image", COMMUNITY: "communitize_image"}
 
 
-def get_viewer(call: ApiCall) -> Viewer:
-    """Return the caller's project and rights."""
+def _get_viewer(call: ApiCall) -> Viewer:
     return Viewer(
         project_id=call.identity.project_id,
         is_admin=call.is_allowed("context_is_admin"),
@@ -398,11 +397,10 @@ def get_viewer(call: ApiCall) -> Viewer:
     )
 
 
-def apply_change(
+def _apply_change(
     call: ApiCall, operation: Callable[..., object], image_id: str, *arguments: Any
 ) -> ApiResponse:
-    """Run an operation on an image as the caller, and answer 204."""
-    call.write(operation, image_id.lower(), get_viewer(call), *arguments)
+    call.write(operation, image_id.lower(), _get_viewer(call), *arguments)
     return ApiResponse(status=204)
 
 
@@ -413,7 +411,7 @@ _BYTES = ("application/octet-stream",)
 @blueprint.get(_FILE, policy="download_image", success=(204,))
 def download(call: ApiCall, image_id: str) -> ApiResponse:
     """Answer 204, as glance does for an image without data."""
-    viewer = get_viewer(call)
+    viewer = _get_viewer(call)
     image = call.read(flavors_images.get_image, image_id.lower(), viewer)
     if image.status == DEACTIVATED and not viewer.is_admin:
         raise Forbidden(f"The requested image {image.uuid} has been deactivated.")
@@ -426,12 +424,12 @@ def download(call: ApiCall, image_id: str) -> ApiResponse:
 def upload(call: ApiCall, image_id: str) -> ApiResponse:
     """Activate an image by an empty upload, and reject other uploads."""
     if call.body:
-        apply_change(call, flavors_images.lock_own_image, image_id)
+        _apply_change(call, flavors_images.lock_own_image, image_id)
         raise LimitExceeded(
             "No image data is stored here: this service stores only image metadata for the "
             "scheduler. Create the image without data, or upload it to glance."
         )
-    return apply_change(call, flavors_images.activate_empty_image, image_id, call.read_clock())
+    return _apply_change(call, flavors_images.activate_empty_image, image_id, call.read_clock())
 
 
 @blueprint.get("/v2/info/import", policy="get_images", success=())

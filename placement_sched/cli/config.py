@@ -39,9 +39,9 @@ def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(commands, "config", "show all options and validate a configuration")
     summary = "print a configuration file with every option, its meaning and its default"
-    parser = add_command(group, "sample", summary, run_sample, with_nova_conf=None)
+    parser = add_command(group, "sample", summary, _run_sample, with_nova_conf=None)
     parser.add_examples("> placement_sched.conf")
-    parser = add_command(group, "validate", "check configuration files line by line", run_validate)
+    parser = add_command(group, "validate", "check configuration files line by line", _run_validate)
     parser.add_examples("--config-file placement_sched.conf", "--database")
     parser.add_argument(
         "--database",
@@ -52,8 +52,7 @@ def register(commands: Commands) -> None:
     add_format(parser)
 
 
-def run_sample(_arguments: argparse.Namespace) -> int:
-    """Print a sample configuration by oslo.config's generator."""
+def _run_sample(_arguments: argparse.Namespace) -> int:
     options = cfg.ConfigOpts()
     generator.register_cli_opts(options)
     options(
@@ -66,8 +65,7 @@ def run_sample(_arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_validate(arguments: argparse.Namespace) -> int:
-    """Print all problems, and return 1 if any of them prevents a start."""
+def _run_validate(arguments: argparse.Namespace) -> int:
     conf = make_full_conf()
     problems = _find_problems(arguments, conf)
     documents = [

@@ -46,7 +46,7 @@ def register(commands: Commands) -> None:
 
 
 @contextmanager
-def follow_nova(
+def _follow_nova(
     arguments: argparse.Namespace, *, must_exist: bool = False
 ) -> Iterator[tuple[Settings, Database, Follower]]:
     """Yield settings, database and the follower that reads nova's databases.
@@ -80,8 +80,7 @@ def follow_nova(
                 raise Unavailable(detail) from None
 
 
-def build_document(findings: SyncReport) -> Json:
-    """Return the findings as a JSON document."""
+def _build_document(findings: SyncReport) -> Json:
     return {
         "read": {noun: asdict(count) for noun, count in findings.counts.items()},
         "differing": findings.differing,
@@ -95,8 +94,7 @@ def build_document(findings: SyncReport) -> Json:
     }
 
 
-def format_counts(findings: SyncReport) -> Iterator[str]:
-    """Yield the lines of a table with counts of objects by kind."""
+def _format_counts(findings: SyncReport) -> Iterator[str]:
     rows = [
         (noun, *map(str, (count.read, count.new, count.changed, count.gone)))
         for noun, count in findings.counts.items()
@@ -108,8 +106,7 @@ def format_counts(findings: SyncReport) -> Iterator[str]:
         yield "  ".join(cells)
 
 
-def format_faults(findings: SyncReport) -> Iterator[str]:
-    """Yield lines for unreachable cells and objects that cannot be recorded."""
+def _format_faults(findings: SyncReport) -> Iterator[str]:
     for cell in findings.away:
         yield f"{cell}: its database does not answer, so its records were not changed"
     yield from map(str, findings.issues)
@@ -137,7 +134,7 @@ def _add_adopt(group: Commands) -> None:
 
 
 def _run_adopt(arguments: argparse.Namespace) -> int:
-    with follow_nova(arguments) as (settings, database, follower):
+    with _follow_nova(arguments) as (settings, database, follower):
         place = hide_password(database)
         with show_progress("reading nova's databases") as progress:
             findings = follower.sync_all(progress)
@@ -148,7 +145,7 @@ def _run_adopt(arguments: argparse.Namespace) -> int:
     document = {
         "database": place,
         "code": code,
-        **build_document(findings),
+        **_build_document(findings),
         "unfit": [
             {
                 "kind": mismatch.kind.key,
@@ -165,9 +162,9 @@ def _run_adopt(arguments: argparse.Namespace) -> int:
 
 
 def _adopt_lines(findings: SyncReport, mismatches: Sequence[Mismatch], place: str) -> Iterator[str]:
-    yield from format_counts(findings)
+    yield from _format_counts(findings)
     yield f"{place}: recorded in {findings.seconds:.1f} s"
-    yield from format_faults(findings)
+    yield from _format_faults(findings)
     for mismatch in mismatches:
         names = mismatch.names[:_MAX_NAMES]
         more = f" and {mismatch.number - len(names)} more" if mismatch.number > len(names) else ""
@@ -207,24 +204,24 @@ def _run_sync(arguments: argparse.Namespace) -> int:
     check: bool = arguments.check
     label = "comparing with nova's databases" if check else "reading nova's databases"
     with (
-        follow_nova(arguments, must_exist=check) as (_, database, follower),
+        _follow_nova(arguments, must_exist=check) as (_, database, follower),
         show_progress(label) as progress,
     ):
         place = hide_password(database)
         findings = follower.compare(progress) if check else follower.sync_all(progress)
     code = 1 if check and findings.differing else _CELL_AWAY if findings.away else 0
-    document = {"database": place, "check": check, "code": code, **build_document(findings)}
+    document = {"database": place, "check": check, "code": code, **_build_document(findings)}
     print_result(arguments, document, _sync_lines(findings, place, check=check))
     return code
 
 
 def _sync_lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[str]:
-    yield from format_counts(findings)
+    yield from _format_counts(findings)
     for difference in findings.differences:
         fields = f": {', '.join(difference.fields)}" if difference.fields else ""
         noun = difference.noun.removesuffix("s")
         yield f"{_SIGNS[difference.kind]} {noun} {difference.name}{fields}"
-    yield from format_faults(findings)
+    yield from _format_faults(findings)
     number = findings.differing
     if check:
         differ = format_count(number, "difference") if number else "no differences"

@@ -262,12 +262,6 @@ def build_table(
     return table
 
 
-def check_columns(arguments: argparse.Namespace, columns: Sequence[Column]) -> None:
-    """Raise :class:`Invalid` for unknown columns, before any change."""
-    if "receive" not in arguments:
-        find_columns(columns, [*arguments.column, *arguments.sort_column])
-
-
 def find_columns(columns: Sequence[Column], names: Sequence[str]) -> Sequence[Column]:
     """Return the columns of these names, or all columns without names."""
     return [_find(columns, name) for name in names] or columns

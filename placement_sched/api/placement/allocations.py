@@ -167,7 +167,7 @@ def put(call: ApiCall, consumer_uuid: str) -> ApiResponse:
         by_provider = {entry["resource_provider"]["uuid"]: entry for entry in body["allocations"]}
         body = {**body, "allocations": by_provider}
     reject_too_many([body], "$.allocations")
-    return _replace_allocations(call, [parse_claim(call, consumer_uuid, body)])
+    return _replace_allocations(call, [_parse_claim(call, consumer_uuid, body)])
 
 
 @blueprint.post(
@@ -212,14 +212,13 @@ def parse_claims(call: ApiCall, body: Mapping[str, Any]) -> list[ConsumerClaim]:
 
     Raises :class:`Invalid` if two spellings name the same consumer.
     """
-    claims = [parse_claim(call, uuid, claim) for uuid, claim in body.items()]
+    claims = [_parse_claim(call, uuid, claim) for uuid, claim in body.items()]
     if len({claim.consumer for claim in claims}) != len(claims):
         raise Invalid("JSON does not validate: the body names a consumer twice.")
     return claims
 
 
-def parse_claim(call: ApiCall, consumer_uuid: str, body: Mapping[str, Any]) -> ConsumerClaim:
-    """Parse the claim of a consumer in the format of 1.12."""
+def _parse_claim(call: ApiCall, consumer_uuid: str, body: Mapping[str, Any]) -> ConsumerClaim:
     defaults = call.services.settings.placement
     return ConsumerClaim(
         consumer=canonicalize_uuid(consumer_uuid),

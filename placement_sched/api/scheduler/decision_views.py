@@ -205,7 +205,7 @@ def find_rejecting_decisions(
             funnel = funnels.get(row.uuid, RecordedFunnel(None))
             if reasons := list(iterate_rejections(funnel, host)):
                 matches.append(summarize_decision(row) | {"rejections": reasons})
-            elif host not in {place.host for place in row.instances} and not is_complete_for(
+            elif host not in {place.host for place in row.instances} and not _is_complete_for(
                 funnel, host
             ):
                 unknown += 1
@@ -227,7 +227,7 @@ def iterate_rejections(recorded: RecordedFunnel, host: str) -> Iterator[Json]:
                 yield {"stage": category, "name": name, **values}
 
 
-def is_complete_for(recorded: RecordedFunnel, host: str) -> bool:
+def _is_complete_for(recorded: RecordedFunnel, host: str) -> bool:
     """Return whether a funnel must list this host if a stage rejected it."""
     if recorded.funnel is None:
         return False

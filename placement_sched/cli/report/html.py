@@ -188,6 +188,27 @@ def build_explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
     renamed = {**explanation, "funnel": funnel}
     selected = explanation["outcome"] == SELECTED
     hosts = explanation.get("hosts", ())
+    selections = []
+    for best, *alternates in explanation.get("selections", ()):
+        allocations = (best.get("allocation_request") or {}).get("allocations", {})
+        selections.append(
+            {
+                "host": format_node(best["service_host"], best["nodename"]),
+                "node": best["nodename"],
+                "zone": best["availability_zone"],
+                "weight": best["weight"],
+                # Provider by provider.
+                "allocations": "; ".join(
+                    ", ".join(
+                        f"{name} {amount}" for name, amount in sorted(part["resources"].items())
+                    )
+                    for part in allocations.values()
+                ),
+                "alternates": [
+                    format_node(host["service_host"], host["nodename"]) for host in alternates
+                ],
+            }
+        )
     return {
         "selected": selected,
         "conclusion": f"{count_passed(renamed)} passed" if selected else describe_obstacle(renamed),
@@ -202,30 +223,9 @@ def build_explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
         "is_outline": bool(funnel.get("outline")),
         "weights": build_weights_picture(hosts, funnel["weighers"]),
         "passed": count_passed(renamed),
-        "selections": [
-            {
-                "host": format_node(best["service_host"], best["nodename"]),
-                "node": best["nodename"],
-                "zone": best["availability_zone"],
-                "weight": best["weight"],
-                "allocations": format_amounts(best),
-                "alternates": [
-                    format_node(host["service_host"], host["nodename"]) for host in alternates
-                ],
-            }
-            for best, *alternates in explanation.get("selections", ())
-        ],
+        "selections": selections,
         "verdicts": with_names(explanation.get("verdicts", []), names),
     }
-
-
-def format_amounts(selection: Json) -> str:
-    """Format the allocations of a selection, provider by provider."""
-    allocations = (selection.get("allocation_request") or {}).get("allocations", {})
-    return "; ".join(
-        ", ".join(f"{name} {amount}" for name, amount in sorted(part["resources"].items()))
-        for part in allocations.values()
-    )
 
 
 def list_request_parts(request_spec: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -66,8 +66,7 @@ from placement_sched.operations.periodic import purge_decisions
 _MAX_INSTANCES = 3
 
 
-def render_list(page: Json, console: Console, rejected: str | None, place: str) -> None:
-    """Print a page of decisions of a server or database, and its next page."""
+def _render_list(page: Json, console: Console, rejected: str | None, place: str) -> None:
     decisions = page["decisions"]
     if not decisions:
         console.print(Text(f"no decision matches in {place}"), soft_wrap=True)
@@ -90,14 +89,13 @@ def render_list(page: Json, console: Console, rejected: str | None, place: str) 
         console.print(f"there may be more: --marker {page['next']}", soft_wrap=True)
 
 
-def render_decision(
+def _render_decision(
     decision: Json,
     console: Console,
     names: Mapping[str, str] | None = None,
     *,
     verbose: bool = False,
 ) -> None:
-    """Print a decision in the layout of an explanation."""
     for label, value in _build_heading(decision):
         console.print(Text.assemble((f"{label:<12}", "bold"), value), soft_wrap=True)
     console.print()
@@ -141,10 +139,9 @@ def _build_heading(decision: Json) -> list[tuple[str, str]]:
     return [(label, value) for label, value in rows if value]
 
 
-def render_differences(
+def _render_differences(
     result: Json, console: Console, names: Mapping[str, str] | None = None
 ) -> None:
-    """Print the differences between a decision and its replay in two columns."""
     decision, differences = result["then"], result["differences"]
     head = (
         ("Decision", "bold"),
@@ -256,7 +253,7 @@ def register(commands: Commands) -> None:
         commands, "decision", "list, show, replay, watch and purge recorded decisions"
     )
     summary = "list recorded decisions, newest first"
-    parser = add_command(group, "list", summary, run_list)
+    parser = add_command(group, "list", summary, _run_list)
     parser.add_examples(
         "--outcome no_valid_host --since 2h",
         "--rejected cn1 --since 1d",
@@ -279,13 +276,13 @@ def register(commands: Commands) -> None:
         parser.add_argument("--follow", action="store_true", help=words)
     add_common_arguments(parser)
     summary = "show a decision in the layout of explain"
-    parser = add_command(group, "show", summary, run_show).add_examples(*_EXAMPLES)
+    parser = add_command(group, "show", summary, _run_show).add_examples(*_EXAMPLES)
     _add_which(parser)
     add_common_arguments(parser)
     add_verbose(parser)
     add_html(parser)
     summary = "repeat the request of a decision without a claim and show the differences"
-    parser = add_command(group, "replay", summary, run_replay).add_examples(*_EXAMPLES)
+    parser = add_command(group, "replay", summary, _run_replay).add_examples(*_EXAMPLES)
     _add_which(parser)
     parser.add_argument(
         "--settings",
@@ -299,7 +296,7 @@ def register(commands: Commands) -> None:
         group,
         "watch",
         "wait until the request of a decision without a host would fit",
-        run_watch,
+        _run_watch,
         epilog=(
             "The request is evaluated again, with the current settings and without a claim.\n\n"
             "exit status:\n"
@@ -321,7 +318,7 @@ def register(commands: Commands) -> None:
         group,
         "purge",
         "delete recorded decisions from the configured database",
-        run_purge,
+        _run_purge,
         epilog=(
             "Servers automatically delete decisions older than [scheduler] decision_retention.\n"
             "A request that a client repeats after a lost response gets the first result only\n"
@@ -360,8 +357,7 @@ def _add_which(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--instance", metavar="UUID", help="the newest decision about this instance")
 
 
-def run_list(arguments: argparse.Namespace) -> int:
-    """Print matching decisions, and with ``--follow`` also new decisions."""
+def _run_list(arguments: argparse.Namespace) -> int:
     query = _build_query(arguments)
     with open_scheduler(arguments) as scheduler, replace_json_paths(_find_option):
         if arguments.follow:
@@ -369,14 +365,13 @@ def run_list(arguments: argparse.Namespace) -> int:
             return 0
         page = _list_decisions(scheduler, query, arguments.limit, arguments.marker)
 
-        report = partial(render_list, page, rejected=arguments.rejected, place=scheduler.place)
+        report = partial(_render_list, page, rejected=arguments.rejected, place=scheduler.place)
         print_output(arguments, Output(page, _COLUMNS, page["decisions"], report))
         _reject_unknown(page)
     return 0
 
 
-def run_show(arguments: argparse.Namespace) -> int:
-    """Print a decision, and with ``--html`` also write its report."""
+def _run_show(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler, replace_json_paths(_find_option):
         decision = scheduler.get("decisions", _find_decision(scheduler, arguments))
         names = scheduler.map_aggregate_names()
@@ -387,26 +382,24 @@ def run_show(arguments: argparse.Namespace) -> int:
             render_explanation.write(
                 arguments.html, render_decision_report(decision, heading, names)
             )
-        report = partial(render_decision, decision, names=names, verbose=arguments.verbose)
+        report = partial(_render_decision, decision, names=names, verbose=arguments.verbose)
         print_output(arguments, Output(decision, _COLUMNS, [decision], report, is_show=True))
     return 0
 
 
-def run_replay(arguments: argparse.Namespace) -> int:
-    """Print the differences between a decision and its replay."""
+def _run_replay(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler, replace_json_paths(_find_option):
         uuid = _find_decision(scheduler, arguments)
         result = scheduler.post("decisions", uuid, "replay", body={"settings": arguments.settings})
 
         def report(console: Console) -> None:
-            render_differences(result, console, scheduler.map_aggregate_names())
+            _render_differences(result, console, scheduler.map_aggregate_names())
 
         print_output(arguments, Output(result, _DIFFERENCES, result["differences"], report))
     return 0
 
 
-def run_watch(arguments: argparse.Namespace) -> int:
-    """Evaluate the request of a decision until it fits, and print the hosts."""
+def _run_watch(arguments: argparse.Namespace) -> int:
     deadline = inf if arguments.max_wait is None else monotonic() + arguments.max_wait
     reason, hosts = None, list[str]()
     with open_scheduler(arguments) as scheduler, replace_json_paths(_find_option):
@@ -452,8 +445,7 @@ def _evaluate(scheduler: SchedulerClient, uuid: str, *, is_first: bool) -> tuple
     return hosts, obstacle.get("reason", "no valid host")
 
 
-def run_purge(arguments: argparse.Namespace) -> int:
-    """Delete or, with ``--dry-run``, count decisions, and print the number."""
+def _run_purge(arguments: argparse.Namespace) -> int:
     now = utcnow()
     # Times are recorded in seconds: decisions of the current second are included.
     following_second = (now + timedelta(seconds=1)).isoformat()

@@ -35,7 +35,7 @@ def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(commands, "host", "list and show hosts")
     summary = "list hosts with their zones, states and free resources"
-    parser = add_command(group, "list", summary, run_list)
+    parser = add_command(group, "list", summary, _run_list)
     parser.add_examples("--zone az1 --state up", "--trait HW_CPU_X86_AVX2")
     parser.add_argument("--host", metavar="HOST", help="only this host")
     parser.add_argument("--search", metavar="TEXT", help="only hosts with this text in their names")
@@ -54,14 +54,13 @@ def register(commands: Commands) -> None:
     )
     add_common_arguments(parser)
     summary = "show a host: its provider tree, instances, services and policy"
-    parser = add_command(group, "show", summary, run_show).add_examples("cn1")
+    parser = add_command(group, "show", summary, _run_show).add_examples("cn1")
     parser.add_argument("host", metavar="HOST", help="name of the host")
     add_common_arguments(parser)
     add_subcommands(group, "host")
 
 
-def run_list(arguments: argparse.Namespace) -> int:
-    """Print a line for each compute node."""
+def _run_list(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler, show_waiting("reading hosts"):
         document = scheduler.get("hosts", query=list(_iterate_query_pairs(arguments)))
         # Only an empty table needs all hosts, to explain why no host matches.
@@ -93,8 +92,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_show(arguments: argparse.Namespace) -> int:
-    """Print a host."""
+def _run_show(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler:
         host = scheduler.get("hosts", arguments.host)
     facts = [

@@ -35,17 +35,17 @@ def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(commands, "policy", "show and apply scheduling policies")
     summary = "list the policies with the options that each policy sets"
-    parser = add_command(group, "list", summary, run_list).add_examples("")
+    parser = add_command(group, "list", summary, _run_list).add_examples("")
     add_common_arguments(parser)
     summary = "show the options of a policy with the source of each value"
-    parser = add_command(group, "show", summary, run_show).add_examples("default")
+    parser = add_command(group, "show", summary, _run_show).add_examples("default")
     parser.add_argument("name", metavar="NAME", help="name of a policy, such as 'default'")
     add_common_arguments(parser)
     parser = add_command(
         group,
         "apply",
         "apply the allocation ratios of policies to the inventories of their hosts",
-        run_apply,
+        _run_apply,
         epilog=(
             "Run it after changing ratios in the configuration. A server does the same at start.\n"
             "It works in batches alongside running servers, and can be interrupted and repeated."
@@ -54,8 +54,7 @@ def register(commands: Commands) -> None:
     add_format(parser.add_examples(""))
 
 
-def run_list(arguments: argparse.Namespace) -> int:
-    """Print a line for each policy."""
+def _run_list(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler:
         policies = scheduler.get("policies")["policies"]
     columns = (
@@ -68,8 +67,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_show(arguments: argparse.Namespace) -> int:
-    """Print the options of a policy that may differ between requests."""
+def _run_show(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler:
         policy = scheduler.get("policies", arguments.name)
     options = sorted(
@@ -102,8 +100,7 @@ def _print_policy(policy: Json, options: Sequence[tuple[str, Json]], console: Co
     console.print(table)
 
 
-def run_apply(arguments: argparse.Namespace) -> int:
-    """Apply the ratios of policies to hosts, and print the numbers of changes."""
+def _run_apply(arguments: argparse.Namespace) -> int:
     with (
         read_configuration(arguments, must_exist=True) as (settings, database),
         show_progress("applying allocation ratios") as progress,

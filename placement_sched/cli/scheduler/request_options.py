@@ -299,12 +299,6 @@ class RequestedChanges:
     has_overrides: bool = False
     flavors: int = 0
 
-    def list_changes(self) -> list[Any]:
-        """Return the changes in order, or raise :class:`Invalid`."""
-        with rejected_arguments():
-            changes = [short_forms.parse_change(text, "--change") for text in self.texts]
-        return [*self.before, *self.file.get_list("changes"), *changes]
-
     def find_place(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
         """Return the source of a value: file and line, or ``--change``.
 
@@ -348,9 +342,10 @@ def with_changes(body: Json, arguments: argparse.Namespace, *, with_flavors: boo
     )
     arguments.given_changes = sources
     with rejected_arguments():
+        changes = [short_forms.parse_change(text, "--change") for text in arguments.change]
         overrides = short_forms.parse_overrides(arguments.override, "--override")
     parts = {
-        "changes": sources.list_changes(),
+        "changes": [*sources.before, *file.get_list("changes"), *changes],
         "overrides": {**file.overrides, **(body.get("overrides") or {}), **overrides},
         "flavors": [*flavors, *arguments.flavor] if with_flavors else [],
     }

@@ -22,7 +22,7 @@ from placement_sched.cli.output import (
     Column,
     Output,
     TextConsole,
-    check_columns,
+    find_columns,
     is_report,
     make_table,
     print_document,
@@ -63,12 +63,7 @@ _NONE = "-"
 _NO_HOST = 3
 
 
-def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str]) -> None:
-    """Print the verdict on each existing host, with reasons and changes.
-
-    Several hosts are also compared in columns, stage by stage. ``names`` maps uuids of aggregates
-    to the names that replace the uuids.
-    """
+def _render_verdicts(explanation: Json, console: Console, names: Mapping[str, str]) -> None:
     verdicts = [
         verdict for verdict in explanation.get("verdicts", ()) if verdict["verdict"] != UNKNOWN
     ]
@@ -106,8 +101,7 @@ def _compare_hosts(explanation: Json, verdicts: Sequence[Json], names: Mapping[s
     return table
 
 
-def check_names(verdicts: Iterable[Json]) -> None:
-    """Raise :class:`NotFound`, with similar names, for unknown hosts."""
+def _check_names(verdicts: Iterable[Json]) -> None:
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
     if not unknown:
         return
@@ -157,13 +151,9 @@ def _render_verdict(verdict: Json, names: Mapping[str, str]) -> RenderableType:
     return Group(heading, table)
 
 
-def render_comparison(
+def _render_comparison(
     explanations: Mapping[str, Json], console: Console, names: Mapping[str, str]
 ) -> None:
-    """Print explanations of a request under several policies, side by side.
-
-    ``names`` maps uuids of aggregates to the names that replace the uuids.
-    """
     results = list(explanations.values())
     table = make_table("Hosts after each stage")
     for policy in explanations:
@@ -326,7 +316,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
             names = scheduler.map_aggregate_names()
             for remark in remarks:
                 console.print(remark, soft_wrap=True)
-            render_verdicts(explanation, console, names)
+            _render_verdicts(explanation, console, names)
             render(explanation, console, names=names, verbose=arguments.verbose)
             if decision := explanation.get("decision"):
                 console.print(f"Recorded as decision {decision}", soft_wrap=True)
@@ -335,7 +325,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
 
         rows = list_stages(explanation)
         print_output(arguments, Output(explanation, STAGE_COLUMNS, rows, report))
-    check_names(verdicts)
+    _check_names(verdicts)
     request_options.check_hosts(explanation["funnel"], arguments)
     return _compute_status(arguments, explanation)
 
@@ -379,11 +369,11 @@ def _compare(scheduler: SchedulerClient, body: Json, arguments: argparse.Namespa
     }
 
     def report(console: Console) -> None:
-        render_comparison(explanations, console, scheduler.map_aggregate_names())
+        _render_comparison(explanations, console, scheduler.map_aggregate_names())
 
     rows = list_stages(*explanations.values())
     print_output(arguments, Output(explanations, STAGE_COLUMNS, rows, report))
-    check_names(next(iter(explanations.values())).get("verdicts", []))
+    _check_names(next(iter(explanations.values())).get("verdicts", []))
     return _compute_status(arguments, *explanations.values())
 
 
@@ -394,7 +384,8 @@ def _run_select(arguments: argparse.Namespace) -> int:
     is requested first. Another request may claim a host between the explanation and the selection.
     Only the response to the selection shows the claims.
     """
-    check_columns(arguments, _SELECTION_COLUMNS)
+    if "receive" not in arguments:  # reject unknown columns before a claim
+        find_columns(_SELECTION_COLUMNS, [*arguments.column, *arguments.sort_column])
     body = request_options.build_request_body(arguments, may_be_several=True)
     body = request_options.with_instances(body)
     if arguments.no_claim:
