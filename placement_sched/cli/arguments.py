@@ -268,12 +268,8 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
 
 def add_html(parser: argparse.ArgumentParser) -> None:
     """Add ``--html`` to a command that can write a report."""
-    parser.add_argument(
-        "--html",
-        type=Path,
-        metavar="FILE",
-        help="also write a report to this file, as a self-contained HTML page",
-    )
+    words = "also write a report to this file, as a self-contained HTML page"
+    parser.add_argument("--html", type=Path, metavar="FILE", help=words)
 
 
 #: Option that confirms that the instance records in this database are complete.

@@ -52,21 +52,14 @@ def register(commands: Commands) -> None:
     parser.add_examples(
         "--config-file placement_sched.conf", "--print --config-file placement_sched.conf"
     )
-    parser.add_argument(
-        "--print",
-        dest="only_print",
-        action="store_true",
-        help="print the SQL statements, and change nothing",
-    )
+    words = "print the SQL statements, and change nothing"
+    parser.add_argument("--print", dest="only_print", action="store_true", help=words)
     _add_confirmation(parser)
 
 
 def _add_confirmation(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--yes",
-        action="store_true",
-        help="change the database although the environment or a file in /etc names it",
-    )
+    words = "change the database although the environment or a file in /etc names it"
+    parser.add_argument("--yes", action="store_true", help=words)
     add_format(parser)
 
 

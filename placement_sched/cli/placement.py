@@ -390,11 +390,8 @@ def _add_audit(group: Commands) -> None:
         help="verify the invariants of allocations, providers, server groups and decisions "
         "instead of the audit, in a single snapshot. Nothing is changed",
     )
-    parser.add_argument(
-        "--verbose",
-        action="store_true",
-        help="also print the checked objects, and each consumer that cannot be verified",
-    )
+    words = "also print the checked objects, and each consumer that cannot be verified"
+    parser.add_argument("--verbose", action="store_true", help=words)
     add_format(parser)
 
 

@@ -86,17 +86,10 @@ def register(commands: Commands) -> None:
     """Add the command."""
     parser = add_command(commands, "serve", "serve every API over HTTP", run)
     parser.add_examples("", "--bind 0.0.0.0:8778 --workers 4 --config-file placement_sched.conf")
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on, unless systemd passes a socket (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--bind",
-        type=_parse_address,
-        metavar="HOST:PORT",
-        help="address and port, instead of --host and --port: 0.0.0.0:8778, [::1]:8778",
-    )
+    words = "address to listen on, unless systemd passes a socket (default: %(default)s)"
+    parser.add_argument("--host", default="127.0.0.1", help=words)
+    words = "address and port, instead of --host and --port: 0.0.0.0:8778, [::1]:8778"
+    parser.add_argument("--bind", type=_parse_address, metavar="HOST:PORT", help=words)
     port_help = "port to listen on (0 selects a free port, default: %(default)s)"
     parser.add_argument("--port", type=parse_port, default=8778, help=port_help)
     workers_help = "number of worker processes (default: %(default)s)"

@@ -263,12 +263,8 @@ def register(commands: Commands) -> None:
     _add_common_filters(parser)
     for name, (metavar, text) in _FILTERS.items():
         parser.add_argument(_get_option(name), metavar=metavar, help=text)
-    parser.add_argument(
-        "--limit",
-        type=parse_positive_number,
-        default=_LIMIT,
-        help="maximum number of decisions (default: %(default)s)",
-    )
+    words = "maximum number of decisions (default: %(default)s)"
+    parser.add_argument("--limit", type=parse_positive_number, default=_LIMIT, help=words)
     parser.add_argument("--marker", metavar="UUID", help="begin after this decision")
     parser.set_defaults(follow=False)
     if not isinstance(parser, EmbeddedParser):

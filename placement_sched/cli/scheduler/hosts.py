@@ -43,12 +43,8 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--aggregate", metavar="AGGREGATE", help="only hosts of this aggregate (name or uuid)"
     )
-    parser.add_argument(
-        "--state",
-        choices=HOST_STATES,
-        action="append",
-        help="only hosts in this state (repeatable)",
-    )
+    words = "only hosts in this state (repeatable)"
+    parser.add_argument("--state", choices=HOST_STATES, action="append", help=words)
     parser.add_argument(
         "--trait", metavar="TRAIT", action="append", help="only hosts with this trait (repeatable)"
     )

@@ -234,13 +234,8 @@ def check_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
 def add_change_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of simulated changes."""
     group = parser.add_argument_group("simulated changes (the cloud is not changed)")
-    group.add_argument(
-        "--change",
-        action="append",
-        default=[],
-        metavar="CHANGE",
-        help=f"simulate this change: {FORMS}, or a change as JSON (repeatable)",
-    )
+    words = f"simulate this change: {FORMS}, or a change as JSON (repeatable)"
+    group.add_argument("--change", action="append", default=[], metavar="CHANGE", help=words)
     group.add_argument(
         "--changes",
         metavar="FILE",

@@ -219,11 +219,8 @@ def register(commands: Commands) -> None:
     )
     _add_common(select, no_host=1)
     select.add_argument("--no-claim", action="store_true", help="select without allocations")
-    select.add_argument(
-        "--alternates",
-        action="store_true",
-        help="also return alternate hosts in the same cell, which only --format json prints",
-    )
+    words = "also return alternate hosts in the same cell, which only --format json prints"
+    select.add_argument("--alternates", action="store_true", help=words)
     summary = "show how a request would be placed, stage by stage, without a claim"
     statuses = (
         "exit status:\n"
@@ -256,22 +253,13 @@ def register(commands: Commands) -> None:
         "evaluated): name of a host, node or provider, or a uuid (repeatable)",
     )
     request_options.add_override(explain, "evaluate with another value of an option")
-    explain.add_argument(
-        "--keep",
-        action="store_true",
-        help="record the explanation as a decision, for 'decision show' and 'decision replay'",
-    )
+    words = "record the explanation as a decision, for 'decision show' and 'decision replay'"
+    explain.add_argument("--keep", action="store_true", help=words)
     policies = explain.add_mutually_exclusive_group()
-    policies.add_argument(
-        "--policy",
-        metavar="NAME",
-        help="evaluate under this policy instead of the policy chosen by the selectors",
-    )
-    policies.add_argument(
-        "--compare",
-        metavar="NAME,NAME",
-        help="evaluate under each of these policies and show the results in columns",
-    )
+    words = "evaluate under this policy instead of the policy chosen by the selectors"
+    policies.add_argument("--policy", metavar="NAME", help=words)
+    words = "evaluate under each of these policies and show the results in columns"
+    policies.add_argument("--compare", metavar="NAME,NAME", help=words)
     add_change_arguments(explain)
     add_html(explain)
 
