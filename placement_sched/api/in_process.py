@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to a WSGI application in this process, without a connection."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, cast
-from urllib.parse import unquote_to_bytes
 
 import orjson
 import requests
@@ -15,26 +13,16 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 from requests.adapters import BaseAdapter
 from requests.structures import CaseInsensitiveDict
-from werkzeug.test import run_wsgi_app
+from werkzeug.test import create_environ, run_wsgi_app
 
 from placement_sched.api.middleware import WSGI
-from placement_sched.api.serving import set_body
 from placement_sched.model.document import Json
 
-#: Environ keys that describe the connection, with the values of a request without a connection.
-_CONNECTION: Mapping[str, Any] = {
-    "SERVER_NAME": "localhost",
-    "SERVER_PORT": "80",
-    "SERVER_PROTOCOL": "HTTP/1.1",
-    "SCRIPT_NAME": "",
-    "wsgi.version": (1, 0),
-    "wsgi.url_scheme": "http",
-    "wsgi.errors": sys.stderr,
-    "wsgi.multithread": True,
-    "wsgi.multiprocess": True,
-    "wsgi.run_once": False,
-}
-_CLIENT_KEYS = ("REMOTE_ADDR", "REMOTE_PORT", "HTTP_HOST")
+#: Environ keys that describe the connection, also of a request that is a part of another.
+_CONNECTION = (
+    *("SERVER_NAME", "SERVER_PORT", "SERVER_PROTOCOL", "SCRIPT_NAME", "wsgi.url_scheme"),
+    *("REMOTE_ADDR", "REMOTE_PORT", "HTTP_HOST"),
+)
 _URL = "http://localhost"
 
 
@@ -66,19 +54,10 @@ def call_application(
     ``url`` is a path with an optional query string. ``outer`` is the environ of the request that
     this request is a part of: both have the same connection.
     """
-    shared = {*_CONNECTION, *_CLIENT_KEYS}
-    environ = {
-        **_CONNECTION,
-        **{key: value for key, value in (outer or {}).items() if key in shared},
-    }
-    for name, value in headers.items():
-        key = name.upper().replace("-", "_")
-        environ[key if key == "CONTENT_TYPE" else f"HTTP_{key}"] = value
-    path, _, environ["QUERY_STRING"] = url.partition("?")
-    environ["REQUEST_METHOD"] = method
-    # WSGI: each byte is a character.
-    environ["PATH_INFO"] = unquote_to_bytes(path).decode("latin-1")
-    set_body(environ, body, len(body))
+    connection = {key: outer[key] for key in _CONNECTION if key in outer} if outer else {}
+    environ = create_environ(
+        url, method=method, data=body, headers=dict(headers), environ_overrides=connection
+    )
     chunks, status, response_headers = run_wsgi_app(application, environ, buffered=True)
     return Reply(int(status[:3]), dict(response_headers), b"".join(chunks))
 
