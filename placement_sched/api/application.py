@@ -159,7 +159,15 @@ class Application(flask.Flask):
     def _check_first(self) -> None:
         request = _get_request()
         rule = request.url_rule
-        if self._belongs_to_extension(request) if rule is None else rule.route is None:
+        belongs_to_extension = rule is not None and rule.route is None
+        if rule is None and request.api is not None and not request.prefix:
+            # The first part of the path may be used only by extensions.
+            first = request.below.split("/", 2)[1]
+            routes = [
+                other.route for other in self._list_rules() if other.rule.split("/", 2)[1] == first
+            ]
+            belongs_to_extension = bool(routes) and not any(routes)
+        if belongs_to_extension:
             request.api = None
         api = request.api
         if api is None:
@@ -175,14 +183,6 @@ class Application(flask.Flask):
             self.services.ready()
         # Statements that prepared the database do not count for this request.
         begin_stats()
-
-    def _belongs_to_extension(self, request: Request) -> bool:
-        """Return whether the first part of this path is only used by extensions."""
-        if request.prefix or request.api is None:
-            return False
-        first = request.below.split("/", 2)[1]
-        routes = [rule.route for rule in self._list_rules() if rule.rule.split("/", 2)[1] == first]
-        return bool(routes) and not any(routes)
 
     def _list_rules(self) -> Iterable[RouteRule]:
         return cast("Iterable[RouteRule]", self.url_map.iter_rules())

@@ -70,12 +70,17 @@ def make_blueprint(services: Services, apis: Sequence[ApiEntry] = ()) -> flask.B
             services.ready()
             services.database.ping()
             _check_cache(services)
-            nova_age = _describe_nova_age(services)
+            body: dict[str, Any] = {"status": "ready"}
+            if is_read_from_nova(services.settings):
+                with services.database.read() as connection:
+                    age = compute_nova_data_age(connection, services.clock())
+                cells = list(age.down_cells)
+                body["nova"] = {"read_seconds_ago": age.seconds, "cells_away": cells}
         except Unavailable as failure:
             headers = {"Cache-Control": "no-store", "Retry-After": str(RETRY_AFTER)}
             body = {"status": "not ready", "reason": failure.detail}
             return body, HTTPStatus.SERVICE_UNAVAILABLE, headers
-        return {"status": "ready", **nova_age}, {"Cache-Control": "no-store"}
+        return body, {"Cache-Control": "no-store"}
 
     def metrics() -> flask.Response:
         content_type, content = services.metrics.scrape(request.headers.get("Accept", ""))
@@ -100,11 +105,3 @@ def _check_cache(services: Services) -> None:
     cache = services.scheduler.caches.provider_cache
     if cache is not None and cache.is_loading:
         raise Unavailable("the provider cache is being loaded")
-
-
-def _describe_nova_age(services: Services) -> dict[str, Any]:
-    if not is_read_from_nova(services.settings):
-        return {}
-    with services.database.read() as connection:
-        age = compute_nova_data_age(connection, services.clock())
-    return {"nova": {"read_seconds_ago": age.seconds, "cells_away": list(age.down_cells)}}

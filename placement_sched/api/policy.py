@@ -251,17 +251,14 @@ def _load_rules(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
     try:
         enforcer.load_rules()
     except (ValueError, AttributeError, TypeError, OSError, cfg.Error, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
-        place = _find_wrong_file(settings.conf) or f"policy_file {enforcer.policy_file}"
+        reason, place = " ".join(str(error).split()), f"policy_file {enforcer.policy_file}"
+        main = settings.conf.find_file(settings.conf.oslo_policy.policy_file)
+        for file in _list_files(settings.conf):
+            try:
+                if not Path(file).is_dir():
+                    policy.Rules.load(Path(file).read_text())
+            except Exception:  # noqa: BLE001 - the reason is known
+                place = f"{'policy_file' if file == main else 'policy_dirs'} {file}"
+                break
         raise ConfigurationError(f"[oslo_policy] {place}: {reason}") from None
     return enforcer
-
-
-def _find_wrong_file(conf: cfg.ConfigOpts) -> str:
-    main = conf.find_file(conf.oslo_policy.policy_file)
-    for file in filter(lambda name: not Path(name).is_dir(), _list_files(conf)):
-        try:
-            policy.Rules.load(Path(file).read_text())
-        except Exception:  # noqa: BLE001 - the caller has the reason
-            return f"{'policy_file' if file == main else 'policy_dirs'} {file}"
-    return ""

@@ -69,6 +69,10 @@ class OptionGroup:
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
+    def with_fallback(self, group: Mapping[str, Any]) -> "OptionGroup":
+        """Return this group with the options of ``group`` that it lacks."""
+        return OptionGroup(self._name, ChainMap(self._values, group))  # type: ignore[arg-type]
+
 
 class Conf(cfg.ConfigOpts):
     """oslo.config object that lists options and reads older variable names.
@@ -101,10 +105,8 @@ class Conf(cfg.ConfigOpts):
         if name in settings.DEFAULT:
             return getattr(settings.DEFAULT, name)
         own = super().__getattr__(name)
-        if not (isinstance(own, self.GroupAttr) and settings.has_group(name)):
-            return own
-        # Options that only this object has, such as those of a plugin, come after the settings.
-        return OptionGroup(name, ChainMap(getattr(settings, name), own))  # type: ignore[arg-type]
+        is_group = isinstance(own, self.GroupAttr) and settings.has_group(name)
+        return getattr(settings, name).with_fallback(own) if is_group else own
 
     def register_opt(self, opt: cfg.Opt, group: Any = None, cli: bool = False, **more: Any) -> bool:
         """Register an option, and return False if it was registered before."""

@@ -74,10 +74,16 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
     required: list[frozenset[str]] = []
     forbidden: set[str] = set()
     for value in values:
+        got = f"Got: {value} in '{key}'"
+        if value.startswith(_ANY) and not version.has(mv.ANY_TRAITS):
+            raise Invalid(f"{_ANY_FORMAT} only supported since microversion {mv.ANY_TRAITS}. {got}")
+        names = _parse_trait_names(value, version, key)
         if value.startswith(_ANY):
-            required.append(_parse_any_traits(value, version, key))
+            if any(name.startswith(_NOT) for name in names):
+                raise Invalid(f"{_ANY_FORMAT} does not support forbidden traits. {got}")
+            required.append(frozenset(names))
             continue
-        for name in _parse_trait_names(value, version, key):
+        for name in names:
             if not name.startswith(_NOT):
                 required.append(frozenset({name}))
             elif version.has(mv.FORBIDDEN_TRAITS):
@@ -87,16 +93,6 @@ def parse_traits(values: Sequence[str], version: Version, key: str = "required")
                 reason = f"Got: {value} (traits can be forbidden since 1.22)"
                 raise _build_traits_error(key, version, value, reason)
     return TraitTerms(tuple(dict.fromkeys(required)), frozenset(forbidden))
-
-
-def _parse_any_traits(value: str, version: Version, key: str) -> frozenset[str]:
-    got = f"Got: {value} in '{key}'"
-    if not version.has(mv.ANY_TRAITS):
-        raise Invalid(f"{_ANY_FORMAT} only supported since microversion {mv.ANY_TRAITS}. {got}")
-    names = _parse_trait_names(value, version, key)
-    if any(name.startswith(_NOT) for name in names):
-        raise Invalid(f"{_ANY_FORMAT} does not support forbidden traits. {got}")
-    return frozenset(names)
 
 
 def _parse_trait_names(value: str, version: Version, key: str) -> list[str]:
@@ -168,7 +164,12 @@ def parse_query(call: ApiCall) -> CandidatesQuery:
     # The order of the checks is OpenStack placement's, so that the same error is reported.
     root_traits = _parse_root_traits(call)
     # Repeated subtrees are dropped, since each subtree costs a comparison per combination.
-    subtrees = tuple(dict.fromkeys(map(_parse_subtree, call.list_values("same_subtree"))))
+    subtrees = dict.fromkeys(
+        tuple(dict.fromkeys(suffix.strip() for suffix in text.split(",")))
+        for text in call.list_values("same_subtree")
+    )
+    if any("" in subtree for subtree in subtrees):
+        raise BadValue("Empty string (unsuffixed group) can not be specified in `same_subtree`")
     suffixes = dict.fromkeys(match["suffix"] for key, _ in call.query if (match := _KEY.match(key)))
     if len(suffixes) > max_groups:
         raise TooComplex(
@@ -209,7 +210,7 @@ def parse_query(call: ApiCall) -> CandidatesQuery:
         groups=groups,
         group_policy=policy if policy in {None, "isolate"} else "none",
         root=root_traits,
-        same_subtrees=subtrees,
+        same_subtrees=tuple(subtrees),
         limit=None if limit is None else min(int(limit[:12]), MAX_INT),
     )
 
@@ -229,13 +230,6 @@ def _parse_root_traits(call: ApiCall) -> TraitTerms:
             f"Conflicting required and forbidden traits found in root_required: {conflicts}"
         )
     return traits
-
-
-def _parse_subtree(text: str) -> tuple[str, ...]:
-    suffixes = tuple(dict.fromkeys(suffix.strip() for suffix in text.split(",")))
-    if "" in suffixes:
-        raise BadValue("Empty string (unsuffixed group) can not be specified in `same_subtree`")
-    return suffixes
 
 
 def _parse_group(call: ApiCall, suffix: str) -> RequestGroup:

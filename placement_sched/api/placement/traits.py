@@ -143,7 +143,13 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     expected: int = call.body["resource_provider_generation"]
     provider_id, generation, current = traits.get_provider_traits(connection, uuid)
     resource_providers.check_generation(uuid, generation, expected)
-    new_traits = _resolve_names(connection, call.body["traits"], current)
+    names = set(call.body["traits"])
+    retained = [trait for trait in current if trait.name in names]  # not read again
+    unknown = names.difference(trait.name for trait in retained)
+    rows = traits.list_by_names(connection, unknown) if unknown else ()
+    if nonexistent_names := sorted(unknown.difference(trait.name for trait in rows)):
+        raise Invalid(f"No such trait {', '.join(nonexistent_names)}")
+    new_traits = tuple(sorted([*retained, *rows], key=lambda trait: trait.id))
     if new_traits != current:
         resource_providers.bump_generation_from(
             connection, provider_id, uuid, generation, call.read_clock()
@@ -166,18 +172,6 @@ def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     if traits.replace(connection, provider.id, _list_ids(current), (), call.read_clock()):
         resource_providers.bump_generations(connection, [provider.id], call.read_clock())
     return ApiResponse(status=204)
-
-
-def _resolve_names(
-    connection: Connection, names: Iterable[str], current: Iterable[Trait]
-) -> tuple[Trait, ...]:
-    names = set(names)
-    retained = [trait for trait in current if trait.name in names]
-    unknown = names.difference(trait.name for trait in retained)
-    rows = traits.list_by_names(connection, unknown) if unknown else ()
-    if nonexistent_names := sorted(unknown.difference(trait.name for trait in rows)):
-        raise Invalid(f"No such trait {', '.join(nonexistent_names)}")
-    return tuple(sorted([*retained, *rows], key=lambda trait: trait.id))
 
 
 def _list_ids(rows: Iterable[Trait]) -> list[int]:

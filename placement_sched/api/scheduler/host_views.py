@@ -2,7 +2,7 @@
 """Views of hosts for the API and the console: a list, and a single host."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -355,6 +355,12 @@ def _build_node_view(
     node: ComputeNode, tree: Sequence[ProviderInTree], cells_by_uuid: Mapping[str, NovaCell]
 ) -> Json:
     cell = cells_by_uuid.get(canonicalize_uuid(node.cell_uuid)) if node.cell_uuid else None
+    amounts: dict[str, tuple[int, int]] = {}
+    for provider in tree:
+        for inventory in provider.inventories:
+            name = inventory.resource_class
+            capacity, used = amounts.get(name, (0, 0))
+            amounts[name] = (capacity + inventory.capacity, used + provider.used.get(name, 0))
     return {
         "node": node.hypervisor_hostname,
         "uuid": node.uuid,
@@ -362,19 +368,9 @@ def _build_node_view(
         "last_seen_up": node.last_seen_up,
         "changed_at": node.updated_at,
         "report": select_stored_fields(node) | {"cpu_info": orjson.loads(node.cpu_info)},
-        "resources": _build_resources_view(_sum_amounts(tree)),
+        "resources": _build_resources_view(amounts),
         "providers": [_build_provider_view(provider) for provider in tree],
     }
-
-
-def _sum_amounts(tree: Iterable[ProviderInTree]) -> TreeAmounts:
-    amounts: dict[str, tuple[int, int]] = {}
-    for provider in tree:
-        for inventory in provider.inventories:
-            name = inventory.resource_class
-            capacity, used = amounts.get(name, (0, 0))
-            amounts[name] = (capacity + inventory.capacity, used + provider.used.get(name, 0))
-    return amounts
 
 
 def _build_resources_view(amounts: TreeAmounts) -> Json:
