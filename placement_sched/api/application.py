@@ -164,7 +164,9 @@ class Application(flask.Flask):
             # The first part of the path may be used only by extensions.
             first = request.below.split("/", 2)[1]
             routes = [
-                other.route for other in self._list_rules() if other.rule.split("/", 2)[1] == first
+                candidate.route
+                for candidate in self._list_rules()
+                if candidate.rule.split("/", 2)[1] == first
             ]
             belongs_to_extension = bool(routes) and not any(routes)
         if belongs_to_extension:

@@ -257,7 +257,7 @@ def _load_rules(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
             try:
                 if not Path(file).is_dir():
                     policy.Rules.load(Path(file).read_text())
-            except Exception:  # noqa: BLE001 - the reason is known
+            except Exception:  # noqa: BLE001 - the error above has the reason
                 place = f"{'policy_file' if file == main else 'policy_dirs'} {file}"
                 break
         raise ConfigurationError(f"[oslo_policy] {place}: {reason}") from None

@@ -115,8 +115,10 @@ class Fault(NamedTuple):
                 for key in sorted(self.expected)[:_MAX_SUGGESTED]
             )
             suggestions = dict.fromkeys(near)
-            others = () if suggestions else names.list_if_few(valid)
-            data["suggestion"] = names.suggest_names("key", suggestions, others) if valid else ""
+            valid_keys = () if suggestions else names.list_if_few(valid)
+            data["suggestion"] = (
+                names.suggest_names("key", suggestions, valid_keys) if valid else ""
+            )
             problem += data["suggestion"]
         return {"problem": shorten(problem, _MAX_PROBLEM_LENGTH), **data}
 
