@@ -178,10 +178,9 @@ def make_local_application(settings: Settings) -> Application:
 
 
 def check_parts(settings: Settings, clock: Clock = utcnow) -> Sequence[str]:
-    """Check all parts of the application, and return warnings of extensions.
+    """Check the application before any worker starts, and return warnings.
 
-    Raises :class:`ConfigurationError`. A server calls this function before it starts workers,
-    because the operator would not see errors of workers.
+    Raises :class:`ConfigurationError`.
     """
     _check_parts(settings, clock)
     check_files(settings, RULES)

@@ -188,10 +188,7 @@ class BodyMemory:
         self._free_bytes += body.counted_bytes
 
     async def _fill(self, body: Body, length: int | None, receive: Receive) -> bool:
-        """Read a body of ``length`` bytes (None: unknown).
-
-        Returns whether the body is complete.
-        """
+        """Read a body (``length`` or None), and return whether it is complete."""
         now = asyncio.get_running_loop().time
         end, step = now() + MAX_DISCARD_SECONDS, BYTES_PER_WAIT
         has_more = True
@@ -256,10 +253,7 @@ class BodyReader:
 
 
 def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
-    """Replace the stream in ``environ`` by the complete body.
-
-    Returns whether the stream was read to its end.
-    """
+    """Read the body into ``environ``, and return whether the stream ended."""
     length = parse_length(environ)
     if length is None and not environ.get("wsgi.input_terminated"):
         environ[REJECTED_BODY_KEY] = NO_LENGTH
@@ -368,10 +362,7 @@ class AsgiToWsgi:
     ) -> Sent:
         """Answer a request, on a thread if needed.
 
-        Returns an awaitable for each message that was sent.
-
-        ``receive`` is called to detect that the client is gone. It is None if a part of the body is
-        unread.
+        ``receive`` detects that the client is gone. It is None if the body is unread.
         """
         check = _find_health_check(environ)
         if check == "ready" and self._stopping():
@@ -461,10 +452,7 @@ def _find_health_check(environ: Mapping[str, Any]) -> str:
 
 
 def _run_on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
-    """Run ``respond`` on a daemon thread, and return a future of its result.
-
-    A daemon thread does not delay the end of the process.
-    """
+    """Run ``respond`` on a thread that does not delay the end of the process."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Sent] = loop.create_future()
 

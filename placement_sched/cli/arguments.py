@@ -88,11 +88,7 @@ def _suggest(word: str, names: Iterable[str], prefix: str = "") -> str:
 
 
 class EmbeddedParser(Parser):
-    """Parser that adds a command's arguments to an ``openstack`` command.
-
-    The ``openstack`` command has its own options for login, output and configuration. ``commands``
-    are the subparsers of a group.
-    """
+    """Parser that adds a command's arguments to an ``openstack`` command."""
 
     def __init__(self, target: argparse.ArgumentParser, commands: Any = None) -> None:
         super().__init__(prog=target.prog, add_help=False)
@@ -125,11 +121,9 @@ def add_command(
     with_nova_conf: bool | None = False,
     **statuses: int,
 ) -> Parser:
-    """Add a command that calls ``run``, and return the command's parser.
+    """Add a command that calls ``run``, and return its parser.
 
-    If ``with_nova_conf`` is true, the default files include nova.conf. If it is None, the command
-    reads no configuration. ``statuses`` are exit statuses: ``failure``, and ``wrong_input`` for
-    wrong input.
+    ``with_nova_conf`` adds nova.conf to the default files. With None, there are no files.
     """
     parser: Parser = commands.add_parser(
         name,
@@ -148,8 +142,7 @@ def add_command(
 def add_files(parser: Parser, *, with_nova_conf: bool, of_parent: bool = False) -> None:
     """Add the options that name configuration files.
 
-    The help names the default files, with nova.conf if ``with_nova_conf``. With ``of_parent`` the
-    files of the parent command stay if these options are not given.
+    With ``of_parent`` the default is the files of the parent command.
     """
     default: Any = argparse.SUPPRESS if of_parent else []
     nova = ", /etc/nova/nova.conf" if with_nova_conf else ""

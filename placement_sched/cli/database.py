@@ -27,10 +27,7 @@ def read_command_settings(arguments: argparse.Namespace) -> Settings:
 def read_configuration(
     arguments: argparse.Namespace, *, must_exist: bool = False
 ) -> Iterator[tuple[Settings, Database]]:
-    """Yield the settings and the configured database.
-
-    With ``must_exist``, raises :class:`Unavailable` if the SQLite file does not exist.
-    """
+    """Yield the settings and the database, which perhaps ``must_exist``."""
     settings = read_command_settings(arguments)
     with Database(settings) as database:
         if must_exist:
@@ -51,10 +48,7 @@ def is_missing(database: Database) -> bool:
 
 
 def check_file_exists(database: Database, instead: str = "") -> None:
-    """Reject a missing SQLite file, as opening it would create it.
-
-    Raises :class:`Unavailable`. ``instead`` is an alternative to the database, for the message.
-    """
+    """Raise :class:`Unavailable` for a missing SQLite file."""
     file = find_file(database)
     if file is not None and not file.is_file():
         alternative = f"{instead}, " if instead else ""
@@ -65,10 +59,7 @@ def check_file_exists(database: Database, instead: str = "") -> None:
 
 
 def check_database_adopted(settings: Settings) -> None:
-    """Reject a database of OpenStack placement that is not adopted yet.
-
-    Raises :class:`NotAdopted`. An unreachable database passes, as a server starts without it.
-    """
+    """Raise :class:`NotAdopted` for a reachable database of OpenStack's own."""
     with Database(settings) as database:
         try:
             if not is_missing(database):

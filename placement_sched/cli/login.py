@@ -56,12 +56,10 @@ def add_login_arguments(group: ArgumentGroup) -> None:
 def make_adapters(
     arguments: argparse.Namespace, urls: Mapping[str, tuple[str, str | None]]
 ) -> dict[str, Adapter]:
-    """Create a keystoneauth adapter for each service type with a server.
+    """Create an adapter for each service type with a server.
 
-    ``urls`` maps service types to their option and its URL or None. A URL takes precedence over the
-    catalogue of the cloud. Without a cloud, only service types with a URL have an adapter: for
-    other types, a command uses the database. Raises :class:`Invalid` if the options, the variables
-    or the cloud cannot be used.
+    ``urls`` maps service types to option and URL (or None), which precedes the catalogue. A type
+    without an adapter uses the database. Raises :class:`Invalid`.
     """
     for flag, url in urls.values():
         if url is not None:

@@ -143,10 +143,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def convert_spelling(argv: Sequence[str]) -> list[str]:
-    """Return ``argv`` with the current spelling of its command.
-
-    ``help COMMAND`` becomes ``COMMAND --help``.
-    """
+    """Return ``argv`` with the current spelling of its command."""
     words = list(argv)
     # No option before the command takes a value, so the first other word is its name.
     first = next((n for n, word in enumerate(words) if not word.startswith("-")), len(words))
@@ -163,11 +160,7 @@ def convert_spelling(argv: Sequence[str]) -> list[str]:
 
 
 def make_parser(argv: Sequence[str], *, with_all_commands: bool = False) -> Parser:
-    """Build the parser for ``argv``, with only the names of other commands.
-
-    Importing all commands would take most of the time of a short command. With
-    ``with_all_commands`` the parser has all commands.
-    """
+    """Build the parser for ``argv``. Importing all commands would take long."""
     parser = Parser(
         prog=PROGRAM,
         description="Selects hosts for virtual machines and explains the choice.",

@@ -49,14 +49,9 @@ def register(commands: Commands) -> None:
 def _follow_nova(
     arguments: argparse.Namespace, *, must_exist: bool = False
 ) -> Iterator[tuple[Settings, Database, Follower]]:
-    """Yield settings, database and the follower that reads nova's databases.
+    """Yield settings, database and follower.
 
-    The database is prepared unless ``must_exist`` is true. In that case the database must exist and
-    is not written.
-
-    Raises :class:`ConfigurationError` if a database is not configured correctly,
-    :class:`NotAdopted` if OpenStack placement's database is not adopted yet, and
-    :class:`Unavailable` if a database does not answer, has another schema or does not exist.
+    The database is prepared, unless it ``must_exist``: then it is not written.
     """
     settings = read_command_settings(arguments)
     check_databases_set(settings)

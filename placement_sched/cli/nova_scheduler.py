@@ -86,10 +86,7 @@ def make_policy_hint_check(settings: Settings) -> Callable[[Context], None]:
 
 @contextmanager
 def start_monitoring(settings: Settings) -> Iterator[tuple[Metrics | None, Monitor | None]]:
-    """Yield metrics and their server, or None without ``metrics_listen``.
-
-    Raises :class:`Error` if the server cannot listen on ``[scheduler] metrics_listen``.
-    """
+    """Yield metrics and their server, or raise :class:`Error`."""
     listen = settings.scheduler.metrics_listen
     if not listen:
         yield None, None

@@ -162,8 +162,7 @@ def show_progress(label: str, *, counts: bool = False) -> Iterator[Progress]:
 class Column:
     """A column of a list, or a field of a show.
 
-    ``value`` returns the exact value of a row, for programs. ``text`` returns the text for people,
-    by default the value. A table has the ``hidden`` columns only if ``-c`` names them.
+    ``value`` is for programs, ``text`` for people. ``hidden`` columns are shown for ``-c`` only.
     """
 
     name: str

@@ -510,10 +510,7 @@ def _format_unverified(audit: Audit, *, verbose: bool) -> Iterator[str]:
 
 
 class HealCode(IntEnum):
-    """Exit status as in nova-manage, without 5 to 8 (neutron ports).
-
-    9 is added: nova may have deleted instances whose allocations would be healed.
-    """
+    """Exit status as in nova-manage, without 5 to 8 (neutron ports)."""
 
     HEALED = 0
     MORE = 1

@@ -98,11 +98,7 @@ def register(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Serve until SIGTERM or SIGINT, and return 0 after a clean stop.
-
-    SIGINT stops the server even if the process was started with SIGINT ignored, as shells do for
-    background jobs.
-    """
+    """Serve until SIGTERM or SIGINT, and return 0 after a clean stop."""
     settings = read_service_settings(arguments)
     warnings = app.check_parts(settings)  # reports an error here instead of in every worker
     passed = take_inherited_socket()
@@ -212,10 +208,7 @@ class _Server(MPServer):
         stop()
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
-        """Replace each worker that ends, until a signal stops the server.
-
-        Also returns when a worker fails to start twice in a row.
-        """
+        """Replace each worker that ends, unless it fails to start twice."""
         while True:
             self.main_loop_interrupt.wait()
             self.main_loop_interrupt.clear()  # first, so that later events are not lost
@@ -255,11 +248,7 @@ def _accept_from(passed: socket.socket, backlog: int) -> Callable[..., None]:
 
 
 class _Worker:
-    """The state that a worker process inherits from the server.
-
-    ``parent`` is the process id of the server. ``stopping`` becomes true before the server stops.
-    ``heartbeats`` has the time of the last run of each worker's event loop.
-    """
+    """The state that a worker process inherits from the server."""
 
     def __init__(self, live: LiveSettings, parent: int, stopping: Any, heartbeats: Any) -> None:
         self._live, self._parent, self._stopping = live, parent, stopping
@@ -270,10 +259,7 @@ class _Worker:
         )
 
     def load(self) -> AsgiToWsgi:
-        """Create the application in a worker process.
-
-        The database is prepared now if it is reachable, otherwise at a later request.
-        """
+        """Create the application, and prepare the database if it is reachable."""
         loop = asyncio.get_event_loop()  # the loop that granian made for the worker
         self._heartbeats[os.getpid() % _HEARTBEAT_SLOTS] = 0
         loop.call_soon(self._record_heartbeat, loop)

@@ -58,10 +58,7 @@ def _choose_metavar(option: cfg.Opt) -> str:
 
 
 def read_service_settings(arguments: argparse.Namespace) -> Settings:
-    """Apply a service's log options, and read its configuration.
-
-    Paths become absolute, so that a reload reads the same files in any working directory.
-    """
+    """Read the configuration of a service, with absolute paths of files."""
     apply_log_options(arguments)
     arguments.config_file = [str(Path(name).resolve()) for name in arguments.config_file]
     return read_command_settings(arguments)
@@ -85,11 +82,9 @@ def start_log(command: str) -> None:
 
 
 def take_inherited_socket() -> socket.socket | None:
-    """Return the listening socket that systemd passed, or None.
+    """Return the socket that systemd passed (sd_listen_fds(3)), or None.
 
-    In the protocol of sd_listen_fds(3), ``LISTEN_PID`` is the receiving process and ``LISTEN_FDS``
-    the number of sockets. Raises :class:`Error` for several sockets, and if the socket does not
-    listen on a TCP port.
+    Raises :class:`Error` for several sockets, and for a socket that is no TCP port.
     """
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return None
@@ -126,11 +121,9 @@ def parse_port(text: str) -> int:
 
 
 def find_free_port(host: str, port: int) -> int:
-    """Return ``port`` if it is free, or any free port for 0.
+    """Return ``port`` (0: any), or raise :class:`Error` if it is in use.
 
-    Raises :class:`Error` if the port is in use. The workers share the port by SO_REUSEPORT, so that
-    a second server on the port would get half of the requests unnoticed. Therefore this function
-    binds the port without SO_REUSEPORT as a test.
+    Otherwise two servers could share the port by SO_REUSEPORT.
     """
     address = resolve(host)[0]
     family = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -63,10 +63,7 @@ CURRENT_SETTINGS, RECORDED_SETTINGS = "now", "then"
 
 
 def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
-    """Parse the query parameters of a list of decisions.
-
-    Raises :class:`Invalid`, naming the parameter, for an invalid uuid or time.
-    """
+    """Parse the parameters of a list, or raise :class:`Invalid`."""
     policy, instance = parameters.get("policy"), parameters.get("instance")
     kind, _, subject = (parameters.get("reason") or "").partition(":")
     plain: Json = {name: parameters.get(name) for name in _PLAIN}

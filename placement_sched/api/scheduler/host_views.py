@@ -217,10 +217,7 @@ def _build_index_lists(
     trait_names: Mapping[int, str],
     traits_of_trees: Mapping[int, Sequence[int]],
 ) -> tuple[Json, Callable[[ServedNode], Json]]:
-    """Return lists of aggregates, traits and cells, and a lookup function.
-
-    The function maps a node to the indexes of its aggregates, traits and cell in the lists.
-    """
+    """Return lists, and a function that maps a node to indexes in them."""
     aggregates = {each.id: each for node in nodes for each in snapshot.list_aggregates(node.host)}
     aggregate_indexes = {key: index for index, key in enumerate(sorted(aggregates))}
     trait_ids = {node.root_id: traits_of_trees.get(node.root_id or 0, ()) for node in nodes}
@@ -289,10 +286,7 @@ def _select_page(
 
 
 def show_host(scheduler: Scheduler, host: str) -> Json:
-    """Return a host with services, nodes, providers, instances and policy.
-
-    Raises :class:`NotFound` if the host has neither a compute node nor a service.
-    """
+    """Return a host with all its parts, or raise :class:`NotFound`."""
     with scheduler.database.open_snapshot() as connection:
         snapshot = _Snapshot.read(scheduler, connection)
         served = [

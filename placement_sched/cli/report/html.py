@@ -124,11 +124,7 @@ def render_explanation_report(
     names: Mapping[str, str],
     compared: Any = None,
 ) -> str:
-    """Render the report of a ``POST /explain`` response.
-
-    ``names`` maps uuids of aggregates to the names to show. ``compared`` is the comparison with
-    another policy.
-    """
+    """Render the report of a ``POST /explain`` response, or a comparison."""
     values = {
         "heading": heading,
         "stylesheet": read_stylesheet(),

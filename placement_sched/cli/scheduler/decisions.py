@@ -418,11 +418,7 @@ def _run_watch(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(scheduler: SchedulerClient, uuid: str, *, is_first: bool) -> tuple[list[str], str]:
-    """Return the hosts that the instances would get now, and an obstacle.
-
-    The obstacle is the reason if there are no hosts. If the server does not answer, this is an
-    error at the first evaluation and an obstacle later.
-    """
+    """Return the hosts that the instances would get now, or an obstacle."""
     try:
         result = scheduler.post("decisions", uuid, "replay", body={"max_rejected": 0})
     except Unavailable as failure:
@@ -563,11 +559,7 @@ def _follow(
 def iterate_new_decisions(
     scheduler: SchedulerClient, filters: dict[str, str], newest_decisions: list[Json]
 ) -> Iterator[Any]:
-    """Yield at each step the decisions since the previous step, newest first.
-
-    ``newest_decisions`` are the newest decisions at the start. All times are from the clock of the
-    server.
-    """
+    """Yield new decisions of each step, by the clock of the server."""
     seen_times = {row["uuid"]: row["created_at"] for row in newest_decisions}
     while True:
         query = dict(filters)

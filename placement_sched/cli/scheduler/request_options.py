@@ -113,10 +113,7 @@ def add_request_arguments(
 
 
 def move_flavor_argument(arguments: argparse.Namespace) -> None:
-    """Use the first argument as the value of ``--flavor`` if it names no file.
-
-    Raises :class:`Invalid` for two flavors, unless ``--flavor`` is repeatable.
-    """
+    """Use the first argument as ``--flavor`` if it names no file."""
     word, flavor = arguments.request, arguments.flavor
     if word is None or word == "-" or word.endswith(".json") or Path(word).exists():
         return
@@ -127,11 +124,7 @@ def move_flavor_argument(arguments: argparse.Namespace) -> None:
 
 
 def build_request_body(arguments: argparse.Namespace, *, may_be_several: bool = False) -> Json:
-    """Build the body for ``POST /select_destinations``.
-
-    Raises :class:`Invalid` if the file is not a JSON object, if it has several requests (unless
-    ``may_be_several``), and if options contradict each other.
-    """
+    """Build the body of a selection, or raise :class:`Invalid`."""
     move_flavor_argument(arguments)
     flags = list_request_options(arguments)
     if arguments.request is None and not flags:
@@ -219,11 +212,7 @@ def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[N
 
 
 def check_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
-    """Reject a request that names unknown hosts.
-
-    Raises :class:`NotFound`. A selection ignores unknown hosts, as nova does, but in an explanation
-    they are typing errors.
-    """
+    """Raise :class:`NotFound` for unknown hosts, which are typing errors here."""
     options = _OPTIONS if arguments.request is None else {}
     for warning in funnel.get("warnings", ()):
         if warning["key"] in _HOST_KEYS:
@@ -283,9 +272,7 @@ class ChangesFile:
 class RequestedChanges:
     """Changes from the request (``before``), a file and ``--change``.
 
-    ``has_overrides`` is true if ``--override`` was given. Errors about overrides then name this
-    option. ``flavors`` is the number of flavors from the file, which come before all other
-    flavors.
+    ``flavors`` is the number of flavors of the file, which precede all others.
     """
 
     file: ChangesFile
@@ -295,12 +282,7 @@ class RequestedChanges:
     flavors: int = 0
 
     def find_place(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
-        """Return the source of a value: file and line, or ``--change``.
-
-        ``steps`` is the JSON path of the value in the request body. The part of the path within the
-        change is appended to the source. Returns None for other values, such as the changes in
-        ``before``.
-        """
+        """Return file and line, or ``--change``, of a value, else None."""
         match steps:
             case ["overrides", *_] if self.file.overrides and not self.has_overrides:
                 return f"{self.file.place(['overrides'])}: overrides"
@@ -320,11 +302,7 @@ class RequestedChanges:
 
 
 def with_changes(body: Json, arguments: argparse.Namespace, *, with_flavors: bool = False) -> Json:
-    """Add the changes and overrides of the options to a request body.
-
-    With ``with_flavors`` the flavors are added too. Raises :class:`Invalid` for invalid values. The
-    sources of the changes are stored in the arguments, for error messages.
-    """
+    """Add changes, overrides and flavors, and keep their sources."""
     file = ChangesFile("") if arguments.changes is None else _read_changes_file(arguments.changes)
     request_changes = body.get("changes") or []
     flavors = file.get_list("flavors") if with_flavors else []

@@ -107,17 +107,11 @@ class SchedulerClient:
         self.translator: Translator | None = None
 
     def get(self, *path: str, query: Query | None = None) -> Json:
-        """Return the resource or list at a path below ``/scheduler/v1``.
-
-        In a list of decisions or plan runs, ``next`` is the marker of the next page, or None.
-        """
+        """Return the resource or list at a path below ``/scheduler/v1``."""
         return self._call("GET", *path, query=query)
 
     def post(self, *path: str, body: Json) -> Json:
-        """Run the action at a path with ``body``, and return its response.
-
-        Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
-        """
+        """Return the response of an action, or raise :class:`NoValidHost`."""
         return self._call("POST", *path, body=body)
 
     def put(self, *path: str, body: Json) -> Json:

@@ -366,12 +366,7 @@ def _compare(scheduler: SchedulerClient, body: Json, arguments: argparse.Namespa
 
 
 def _run_select(arguments: argparse.Namespace) -> int:
-    """Place the request, and print the funnel and the claims.
-
-    Raises :class:`NoValidHost`. The response to a selection has no funnel, so that an explanation
-    is requested first. Another request may claim a host between the explanation and the selection.
-    Only the response to the selection shows the claims.
-    """
+    """Print an explanation and the selection, whose response has no funnel."""
     if "receive" not in arguments:  # reject unknown columns before a claim
         find_columns(_SELECTION_COLUMNS, [*arguments.column, *arguments.sort_column])
     body = request_options.build_request_body(arguments, may_be_several=True)

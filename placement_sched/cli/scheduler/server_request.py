@@ -31,10 +31,7 @@ _PORTS = "requested_resources"
 def read_server_request(
     scheduler: SchedulerClient, arguments: argparse.Namespace, uuid: str
 ) -> tuple[Json, list[str]]:
-    """Return the request of a server, and remarks on its source and unknowns.
-
-    Raises :class:`NotFound`, with exit status 2, if neither nova nor a record has the server.
-    """
+    """Return a server's request and remarks, or raise :class:`NotFound`."""
     spec = None
     if scheduler.is_local:
         settings = read_command_settings(arguments)
