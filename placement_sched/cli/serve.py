@@ -29,17 +29,9 @@ from placement_sched import app
 from placement_sched.api import metrics
 from placement_sched.api.routing import Services
 from placement_sched.api.serving import AsgiToWsgi
+from placement_sched.cli import service
 from placement_sched.cli.arguments import Commands, add_command, parse_positive_number
 from placement_sched.cli.database import check_database_adopted, describe_database
-from placement_sched.cli.service import (
-    add_log_options,
-    find_free_port,
-    parse_port,
-    raise_connection_limit,
-    read_service_settings,
-    resolve,
-    take_inherited_socket,
-)
 from placement_sched.clients.systemd import Notifier
 from placement_sched.config import logs
 from placement_sched.config.conf import CONF
@@ -91,35 +83,35 @@ def register(commands: Commands) -> None:
     words = "address and port, instead of --host and --port: 0.0.0.0:8778, [::1]:8778"
     parser.add_argument("--bind", type=_parse_address, metavar="HOST:PORT", help=words)
     port_help = "port to listen on (0 selects a free port, default: %(default)s)"
-    parser.add_argument("--port", type=parse_port, default=8778, help=port_help)
+    parser.add_argument("--port", type=service.parse_port, default=8778, help=port_help)
     workers_help = "number of worker processes (default: %(default)s)"
     parser.add_argument("--workers", type=parse_positive_number, default=1, help=workers_help)
-    add_log_options(parser)
+    service.add_log_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, and return 0 after a clean stop."""
-    settings = read_service_settings(arguments)
+    settings = service.read_service_settings(arguments)
     warnings = app.check_parts(settings)  # reports an error here instead of in every worker
-    passed = take_inherited_socket()
+    passed = service.take_inherited_socket()
     # The demo has no --bind.
     host, port = getattr(arguments, "bind", None) or (arguments.host, arguments.port)
     host, port = passed.getsockname()[:2] if passed else (host, port)
     check_noauth2(settings, host)
     check_database_adopted(settings)  # workers would answer every request with this error
-    port = port if passed else find_free_port(host, port)
+    port = port if passed else service.find_free_port(host, port)
     multiprocessing.set_start_method("fork", force=True)  # workers inherit the settings
     server = _Server(
         "placement_sched",
         # With a socket of systemd, granian tests an address that is not used.
-        address="127.0.0.1" if passed else resolve(host)[0],
+        address="127.0.0.1" if passed else service.resolve(host)[0],
         port=0 if passed else port,
         interface=Interfaces.ASGINL,
         # With HTTP/2 detection, granian does not close idle connections.
         http=HTTPModes.http1,
         websockets=False,
         workers=arguments.workers,
-        backpressure=raise_connection_limit(),
+        backpressure=service.raise_connection_limit(),
         respawn_failed_workers=True,
         workers_kill_timeout=GRACE,
         log_level=LogLevels.warning,
@@ -361,7 +353,7 @@ def check_noauth2(settings: Settings, host: str) -> None:
     explicit = is_explicit(settings.conf, "api", "auth_strategy")
     if settings.api.auth_strategy != "noauth2" or explicit:
         return
-    if not all(ip_address(address).is_loopback for address in resolve(host)):
+    if not all(ip_address(address).is_loopback for address in service.resolve(host)):
         raise ConfigurationError(
             f"{host} is not a loopback address, and noauth2 accepts every client: configure "
             "keystone, or set [api] auth_strategy = noauth2 in a configuration file"
@@ -385,4 +377,4 @@ def _parse_address(text: str) -> tuple[str, int]:
     match = re.fullmatch(r"(?:\[([^][]+)\]|([^][:]+)):(\d+)", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text} is not HOST:PORT or [IPV6]:PORT")
-    return match[1] or match[2], parse_port(match[3])
+    return match[1] or match[2], service.parse_port(match[3])

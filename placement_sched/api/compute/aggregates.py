@@ -17,16 +17,7 @@ from placement_sched.model.document import Json
 from placement_sched.operations import aggregates
 from placement_sched.operations.aggregates import Zone
 from placement_sched.operations.nova_cloud import NovaObjectKind
-from placement_sched.schemas.parts import (
-    HOST,
-    KEY,
-    PRINTABLE_NAME,
-    UUID,
-    VALUE,
-    ZONE,
-    build_object_schema,
-    make_nullable,
-)
+from placement_sched.schemas import parts
 from placement_sched.store.compute.host_aggregates import read_snapshot
 
 blueprint = Blueprint("os_aggregates", __name__, changes=NovaObjectKind.HOST_AGGREGATES)
@@ -36,20 +27,22 @@ _COLLECTION_PATH = "/v2.1/os-aggregates"
 _ITEM_PATH = f"{_COLLECTION_PATH}/<aggregate_id>"
 _action = partial(blueprint.post, f"{_ITEM_PATH}/action", errors=(409,))
 
-_FIELDS: Json = {"name": PRINTABLE_NAME, "availability_zone": make_nullable(ZONE)}
+_FIELDS: Json = {"name": parts.PRINTABLE_NAME, "availability_zone": parts.make_nullable(parts.ZONE)}
 _METADATA: Json = {
     "type": "object",
-    "patternProperties": {KEY["pattern"]: make_nullable(VALUE)},
+    "patternProperties": {parts.KEY["pattern"]: parts.make_nullable(parts.VALUE)},
     "additionalProperties": False,
     "maxProperties": MAX_AGGREGATE_METADATA,
 }
-_IMAGES: Json = {"type": "array", "minItems": 1, "items": wrap_schema("id", UUID)}
-CREATE = Schemas(wrap_schema("aggregate", build_object_schema(_FIELDS, "name")))
+_IMAGES: Json = {"type": "array", "minItems": 1, "items": wrap_schema("id", parts.UUID)}
+CREATE = Schemas(wrap_schema("aggregate", parts.build_object_schema(_FIELDS, "name")))
 #: As in nova, a new name may have blanks at its ends, which are removed.
-_CHANGES = {**_FIELDS, "name": {**PRINTABLE_NAME, "format": "printable", "pattern": r"\S"}}
-UPDATE = Schemas(wrap_schema("aggregate", build_object_schema(_CHANGES) | {"minProperties": 1}))
-ADD_HOST = Schemas(wrap_schema("add_host", wrap_schema("host", HOST)))
-REMOVE_HOST = Schemas(wrap_schema("remove_host", wrap_schema("host", HOST)))
+_CHANGES = {**_FIELDS, "name": {**parts.PRINTABLE_NAME, "format": "printable", "pattern": r"\S"}}
+UPDATE = Schemas(
+    wrap_schema("aggregate", parts.build_object_schema(_CHANGES) | {"minProperties": 1})
+)
+ADD_HOST = Schemas(wrap_schema("add_host", wrap_schema("host", parts.HOST)))
+REMOVE_HOST = Schemas(wrap_schema("remove_host", wrap_schema("host", parts.HOST)))
 SET_METADATA = Schemas(wrap_schema("set_metadata", wrap_schema("metadata", _METADATA)))
 IMAGES = Schemas(wrap_schema("cache", _IMAGES))
 

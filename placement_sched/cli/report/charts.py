@@ -8,14 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from placement_sched.explain import reader
 from placement_sched.explain.phrases import describe_cut_hosts, describe_stage
-from placement_sched.explain.reader import (
-    GroupedReason,
-    format_missing_names,
-    format_node,
-    group_reasons,
-    iterate_stages,
-)
 from placement_sched.model.document import Json
 
 #: Maximum number of hosts in a weights chart, and number of colours.
@@ -38,7 +32,7 @@ class StagePicture:
     after: int
     remaining_width: float
     rejected_width: float
-    reasons: tuple[GroupedReason, ...]
+    reasons: tuple[reader.GroupedReason, ...]
     rejected: tuple[tuple[str, str], ...]
     #: The nodes of ``rejected``, in the same order.
     nodes: tuple[str, ...]
@@ -87,7 +81,7 @@ def build_funnel_picture(funnel: Json) -> FunnelPicture:
     pictures: list[StagePicture] = []
     unreached: list[str] = []
     total = 0
-    for name, stage in iterate_stages(funnel):
+    for name, stage in reader.iterate_stages(funnel):
         before, after = stage["before"], stage["after"]
         total = total or before
         if not before:
@@ -102,13 +96,14 @@ def build_funnel_picture(funnel: Json) -> FunnelPicture:
                 after=after,
                 remaining_width=_WIDTH * after / total,
                 rejected_width=_WIDTH * (before - after) / total,
-                reasons=tuple(group_reasons(rejected)),
+                reasons=tuple(reader.group_reasons(rejected)),
                 rejected=tuple(
-                    (format_node(row["host"], row["node"]), row["reason"]) for row in rejected
+                    (reader.format_node(row["host"], row["node"]), row["reason"])
+                    for row in rejected
                 ),
                 nodes=tuple(row["node"] for row in rejected),
                 words=describe_stage(stage),
-                warning=format_missing_names(stage),
+                warning=reader.format_missing_names(stage),
                 cut=describe_cut_hosts(stage["cut"]) if stage.get("cut") else "",
                 marker_index=sum(picture.removed > 0 for picture in pictures),
             )
@@ -163,7 +158,7 @@ def build_weights_picture(hosts: Sequence[Json], weighers: Sequence[Json]) -> We
     scale = _WIDTH / (below + above) if below + above > _MIN_WEIGHT else 0.0
     bars = tuple(
         WeightBar(
-            name=format_node(host["host"], host["node"]),
+            name=reader.format_node(host["host"], host["node"]),
             node=host["node"],
             weight=host["weight"],
             parts=tuple(_build_parts(host, colours, below, scale)),
