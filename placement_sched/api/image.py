@@ -224,7 +224,19 @@ def _parse_texts(name: str, value: str) -> tuple[str, ...]:
 
 
 def _parse_order(call: ApiCall) -> tuple[tuple[str, bool], ...]:
-    pairs = _parse_sort(call)
+    sort, keys, directions = (call.list_values(name) for name in ("sort", "sort_key", "sort_dir"))
+    if sort and (keys or directions):
+        raise Invalid("The sort parameter cannot be used with sort_key and sort_dir.")
+    if sort:
+        parts = (part.strip().partition(":") for part in ",".join(sort).split(","))
+        pairs = [(key, direction or "desc") for key, _, direction in parts]
+    elif len(directions) > 1 and len(directions) != len(keys):
+        raise Invalid("The numbers of sort_key and sort_dir parameters do not match.")
+    else:
+        direction = directions[0] if directions else "desc"
+        each = directions if len(directions) > 1 else [direction] * len(keys)
+        # A direction without a key applies to the default key.
+        pairs = list(zip(keys, each, strict=True)) or [("created_at", direction)]
     for key, direction in pairs:
         if key not in SORT_KEYS:
             raise Invalid(f"Invalid sort key: {key}. It must be one of {', '.join(SORT_KEYS)}")
@@ -232,21 +244,6 @@ def _parse_order(call: ApiCall) -> tuple[tuple[str, bool], ...]:
             raise Invalid(f"Invalid sort direction: {direction}. It must be asc or desc")
     order = {key: direction == "desc" for key, direction in pairs}
     return tuple((order | {k: d for k, d in NEWEST_FIRST if k not in order}).items())
-
-
-def _parse_sort(call: ApiCall) -> list[tuple[str, str]]:
-    sort, keys, directions = (call.list_values(name) for name in ("sort", "sort_key", "sort_dir"))
-    if sort and (keys or directions):
-        raise Invalid("The sort parameter cannot be used with sort_key and sort_dir.")
-    if sort:
-        parts = (part.strip().partition(":") for part in ",".join(sort).split(","))
-        return [(key, direction or "desc") for key, _, direction in parts]
-    if len(directions) > 1 and len(directions) != len(keys):
-        raise Invalid("The numbers of sort_key and sort_dir parameters do not match.")
-    direction = directions[0] if directions else "desc"
-    key_directions = directions if len(directions) > 1 else [direction] * len(keys)
-    # A direction without a key applies to the default key.
-    return list(zip(keys, key_directions, strict=True)) or [("created_at", direction)]
 
 
 @blueprint.get(_COLLECTION_PATH, policy="get_images")

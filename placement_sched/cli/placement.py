@@ -489,24 +489,19 @@ def _format_audit(audit: Audit, arguments: argparse.Namespace, uuid: str | None)
         yield f"{subject} and holds {resources} of {orphan.provider_name} ({orphan.provider_uuid})"
     for consumer, reason in audit.reasons.items():
         yield f"consumer {consumer} {reason}"
-    yield from _format_unverified(audit, verbose=arguments.verbose)
+    for kind, sentence in _REASONS.items():
+        entries = [entry for entry in audit.unverified if entry.reason is kind]
+        if not entries:
+            continue
+        for entry in entries if arguments.verbose else ():
+            yield f"consumer {entry.consumer} cannot be verified ({', '.join(entry.about)})"
+        about = shorten_names(sorted({name for entry in entries for name in entry.about}))
+        yield f"not verified: {format_count(len(entries), 'consumer')} of {about}: {sentence}"
     if not audit.orphaned and not audit.unverified:
         yield "no orphaned allocations"
     elif audit.orphaned:
         summary = f"orphaned: the allocations of {format_count(len(audit.consumers), 'consumer')}"
         yield f"{summary}; deleted: {audit.deleted}" if arguments.delete else summary
-
-
-def _format_unverified(audit: Audit, *, verbose: bool) -> Iterator[str]:
-    for reason, sentence in _REASONS.items():
-        consumers = [entry for entry in audit.unverified if entry.reason is reason]
-        if not consumers:
-            continue
-        if verbose:
-            for entry in consumers:
-                yield f"consumer {entry.consumer} cannot be verified ({', '.join(entry.about)})"
-        about = shorten_names(sorted({name for entry in consumers for name in entry.about}))
-        yield f"not verified: {format_count(len(consumers), 'consumer')} of {about}: {sentence}"
 
 
 class HealCode(IntEnum):
@@ -596,22 +591,19 @@ def _run_heal(arguments: argparse.Namespace) -> int:
             for healing in healer.heal():
                 healings.append(healing)
                 progress(len(healings), total)
-        code = _choose_heal_code(healings, healer)
+        healed = sum(healing.is_healed for healing in healings)
+        failures = [_HEAL_FAILURES.get(healing.outcome) for healing in healings]
+        if failure := next(filter(None, failures), None):
+            code = failure
+        elif request.dry_run or not healed:
+            code = HealCode.NOTHING
+        elif healed == request.limit and healer.has_more(healings[-1].instance):
+            code = HealCode.MORE
+        else:
+            code = HealCode.HEALED
     lines = _format_healings(healings, verbose=arguments.verbose, dry_run=request.dry_run)
     print_result(arguments, _build_heal_document(healings, code), lines)
     return code
-
-
-def _choose_heal_code(healings: list[Healing], healer: Healer) -> HealCode:
-    for healing in healings:
-        if healing.outcome in _HEAL_FAILURES:
-            return _HEAL_FAILURES[healing.outcome]
-    healed = sum(healing.is_healed for healing in healings)
-    if healer.request.dry_run or not healed:
-        return HealCode.NOTHING
-    if healed == healer.request.limit and healer.has_more(healings[-1].instance):
-        return HealCode.MORE
-    return HealCode.HEALED
 
 
 def _build_heal_document(healings: Sequence[Healing], code: HealCode) -> dict[str, object]:

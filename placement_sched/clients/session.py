@@ -157,7 +157,15 @@ class RemoteService:
         with suppress(ValueError):
             document = sent.json()
         response = ServiceResponse(sent.status_code, sent.reason, sent.headers, document)
-        self._check_version(response, url)
+        if self._version:
+            # A service without microversions ignores the requested version.
+            sent_version = response.headers.get("OpenStack-API-Version", "").split()
+            is_other = response.status < 400 and sent_version != [self.kind, self._version]
+            if response.status == 406 or is_other:
+                raise self.build_failure(
+                    f"{url} is too old, or no {self.kind} API: {self.kind} microversion "
+                    f"{self._version} ({self._since}) is needed, and it answered {response.text}"
+                )
         if response.status in accepted_statuses:
             return response
         hint = ""
@@ -188,18 +196,6 @@ class RemoteService:
     def build_failure(self, detail: str) -> ServiceFailed:
         """Build the exception for a failure of this service."""
         return ServiceFailed(detail, service=self.kind)
-
-    def _check_version(self, response: ServiceResponse, url: str) -> None:
-        if not self._version:
-            return
-        # A service without microversions ignores the requested version.
-        sent = response.headers.get("OpenStack-API-Version", "").split()
-        is_other = response.status < 400 and sent != [self.kind, self._version]
-        if response.status == 406 or is_other:
-            raise self.build_failure(
-                f"{url} is too old, or no {self.kind} API: {self.kind} microversion "
-                f"{self._version} ({self._since}) is needed, and it answered {response.text}"
-            )
 
 
 def build_connection_failure(url: str, kind: str, failure: Exception) -> ServiceFailed:

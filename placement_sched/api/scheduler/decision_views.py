@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
@@ -277,11 +276,17 @@ def _replay_run(
 ) -> Json:
     conditions = decision.conditions or Conditions()
     document, differing = build_request(scheduler, decision, conditions)
+    if settings == CURRENT_SETTINGS:
+        overrides = conditions.overrides
+    elif decision.conditions is None:
+        raise Invalid(
+            f"the settings of decision {decision.uuid}, made by an earlier release, are not "
+            f"recorded: replay it with the settings of {CURRENT_SETTINGS!r}"
+        )
+    else:
+        overrides = build_restoring_overrides(conditions, scheduler.live.get_settings())
     request = scheduler.reader.read(
-        document,
-        alternates=conditions.alternates,
-        policy=conditions.policy,
-        overrides=_select_overrides(scheduler, decision, settings),
+        document, alternates=conditions.alternates, policy=conditions.policy, overrides=overrides
     )
     seed = DecisionSeed(decision.uuid, conditions.attempt)
     request = scheduler.reader.validate(request)
@@ -303,18 +308,6 @@ def _replay_run(
         "now": explanation,
         "differences": [asdict(item) for item in differing],
     }
-
-
-def _select_overrides(scheduler: Evaluator, decision: Decision, settings: str) -> Mapping[str, Any]:
-    conditions = decision.conditions
-    if settings == CURRENT_SETTINGS:
-        return conditions.overrides if conditions else {}
-    if conditions is None:
-        raise Invalid(
-            f"the settings of decision {decision.uuid}, made by an earlier release, are not "
-            f"recorded: replay it with the settings of {CURRENT_SETTINGS!r}"
-        )
-    return build_restoring_overrides(conditions, scheduler.live.get_settings())
 
 
 def _explain_lost_hosts(connection: Connection, run: SchedulingRun, decision: Decision) -> Json:

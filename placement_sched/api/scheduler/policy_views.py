@@ -58,7 +58,19 @@ def _build_view(name: str, policies: Policies, aggregates: Sequence[HostAggregat
     try:
         policy = policies.get(name)
         options = dict(_list_options(policy, policies.default))
-        plugins = _list_plugins(policy, policies)
+        classes = get_plugins(policy.settings, policies.clock)
+        plugins = {
+            "request_filters": [
+                plugin.name or type(plugin).__name__
+                for plugin in classes.request_filters
+                if plugin.enabled(policy.settings)
+            ],
+            "filters": [type(plugin).__name__ for plugin in classes.filters],
+            "weighers": [
+                {"name": type(plugin).__name__, "multiplier": plugin.configured_multiplier}
+                for plugin in classes.weighers
+            ],
+        }
     except ConfigurationError as invalid:
         error = invalid.detail
     return {
@@ -72,22 +84,6 @@ def _build_view(name: str, policies: Policies, aggregates: Sequence[HostAggregat
         ],
         "options": options,
         **plugins,
-    }
-
-
-def _list_plugins(policy: SchedulingPolicy, policies: Policies) -> Json:
-    plugins = get_plugins(policy.settings, policies.clock)
-    return {
-        "request_filters": [
-            plugin.name or type(plugin).__name__
-            for plugin in plugins.request_filters
-            if plugin.enabled(policy.settings)
-        ],
-        "filters": [type(plugin).__name__ for plugin in plugins.filters],
-        "weighers": [
-            {"name": type(plugin).__name__, "multiplier": plugin.configured_multiplier}
-            for plugin in plugins.weighers
-        ],
     }
 
 

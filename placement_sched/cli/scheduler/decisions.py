@@ -96,8 +96,20 @@ def _render_decision(
     *,
     verbose: bool = False,
 ) -> None:
-    for label, value in _build_heading(decision):
-        console.print(Text.assemble((f"{label:<12}", "bold"), value), soft_wrap=True)
+    ids = [decision["request_id"], decision["global_request_id"]]
+    conditions = decision["conditions"] or {}
+    rows = [
+        ("Decision", f"{decision['uuid']}  {decision['kind']}, made {_format_time(decision)}"),
+        ("Request", "  ".join(filter(None, ids))),
+        ("Project", decision["project_id"]),
+        ("Flavor", decision["flavor"]),
+    ]
+    overrides = conditions.get("overrides", {})
+    rows += [("Override", f"{key} = {format_value(value)}") for key, value in overrides.items()]
+    rows += [("With change", json.dumps(change)) for change in conditions.get("changes", ())]
+    for label, value in rows:
+        if value:
+            console.print(Text.assemble((f"{label:<12}", "bold"), value), soft_wrap=True)
     console.print()
     if decision["funnel"] is None:
         console.print("no funnel is recorded for this decision")
@@ -122,21 +134,6 @@ def _render_decision(
     claimed = decision["kind"] == "select"
     title = "Claimed" if claimed else "Selected, not claimed"
     render(explanation, console, selected, title, names, verbose=verbose)
-
-
-def _build_heading(decision: Json) -> list[tuple[str, str]]:
-    ids = [decision["request_id"], decision["global_request_id"]]
-    rows = [
-        ("Decision", f"{decision['uuid']}  {decision['kind']}, made {_format_time(decision)}"),
-        ("Request", "  ".join(request_id for request_id in ids if request_id)),
-        ("Project", decision["project_id"] or ""),
-        ("Flavor", decision["flavor"] or ""),
-    ]
-    conditions = decision["conditions"] or {}
-    overrides = conditions.get("overrides", {})
-    rows += [("Override", f"{key} = {format_value(value)}") for key, value in overrides.items()]
-    rows += [("With change", json.dumps(change)) for change in conditions.get("changes", ())]
-    return [(label, value) for label, value in rows if value]
 
 
 def _render_differences(

@@ -315,12 +315,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
         print_output(arguments, Output(explanation, STAGE_COLUMNS, rows, report))
     _check_names(verdicts)
     request_options.check_hosts(explanation["funnel"], arguments)
-    return _compute_status(arguments, explanation)
-
-
-def _compute_status(arguments: argparse.Namespace, *explanations: Json) -> int:
-    is_selected = all(explanation["outcome"] == "selected" for explanation in explanations)
-    return 0 if is_selected else int(arguments.no_host)
+    return 0 if explanation["outcome"] == "selected" else int(arguments.no_host)
 
 
 def _explain_body(arguments: argparse.Namespace) -> Json:
@@ -362,7 +357,8 @@ def _compare(scheduler: SchedulerClient, body: Json, arguments: argparse.Namespa
     rows = list_stages(*explanations.values())
     print_output(arguments, Output(explanations, STAGE_COLUMNS, rows, report))
     _check_names(next(iter(explanations.values())).get("verdicts", []))
-    return _compute_status(arguments, *explanations.values())
+    outcomes = {explanation["outcome"] for explanation in explanations.values()}
+    return 0 if outcomes == {"selected"} else int(arguments.no_host)
 
 
 def _run_select(arguments: argparse.Namespace) -> int:
