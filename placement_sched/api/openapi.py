@@ -132,21 +132,23 @@ def _get_schema(schemas: Schemas, version: Version) -> Json:
 
 def _build_query_parameters(route: Route, version: Version) -> Iterable[dict[str, Any]]:
     query = _get_schema(route.query, version) if route.query else {}
-    required = query.get("required", ())
-    for name, schema in query.get("properties", {}).items():
-        yield _build_query_parameter(name, schema, required=name in required)
+    schemas = dict(query.get("properties", {}))
     if "patternProperties" in query:
         # With "explode", each property of an object is a parameter.
-        groups = {key: query[key] for key in ("type", "patternProperties", "additionalProperties")}
-        yield _build_query_parameter(_PATTERNED, groups, required=False)
-
-
-def _build_query_parameter(name: str, schema: Json, *, required: bool) -> dict[str, Any]:
-    if schema.get(REPEATED):
-        item = {key: value for key, value in schema.items() if key != REPEATED}
-        schema = {"type": "array", "items": item}
-    parameter = {"name": name, "in": "query", "required": required, "schema": schema}
-    return {**parameter, "style": "form", "explode": True}
+        keys = ("type", "patternProperties", "additionalProperties")
+        schemas[_PATTERNED] = {key: query[key] for key in keys}
+    for name, schema in schemas.items():
+        if schema.get(REPEATED):
+            item = {key: value for key, value in schema.items() if key != REPEATED}
+            schemas[name] = {"type": "array", "items": item}
+        yield {
+            "name": name,
+            "in": "query",
+            "required": name in query.get("required", ()),
+            "schema": schemas[name],
+            "style": "form",
+            "explode": True,
+        }
 
 
 #: The schema of an error by media type: HTML or text for clients that accept no JSON.

@@ -84,15 +84,18 @@ class ComputeConventions(ApiConventions):
         legacy = headers.get(LEGACY_HEADER)
         try:
             return VERSIONING.negotiate(headers, legacy)
-        except NotAcceptable:
+        except (NotAcceptable, Invalid) as error:
+            version, words = legacy or "", (headers.get(HEADER) or "").split()
+            if VERSIONING.service in words[:-1]:
+                version = words[words.index(VERSIONING.service) + 1].rstrip(",")
+            if isinstance(error, Invalid):
+                raise Invalid(
+                    f"API Version String {version} is of invalid format. "
+                    "Must be of format MajorNum.MinorNum."
+                ) from None
             raise NotAcceptable(
-                f"Version {_read_version(headers)} is not supported by the API. "
+                f"Version {version} is not supported by the API. "
                 f"Minimum is {VERSIONING.oldest} and maximum is {VERSIONING.newest}."
-            ) from None
-        except Invalid:
-            raise Invalid(
-                f"API Version String {_read_version(headers)} is of invalid format. "
-                "Must be of format MajorNum.MinorNum."
             ) from None
 
     def build_version_headers(self, version: Version) -> Mapping[str, str]:
@@ -113,13 +116,6 @@ class ComputeConventions(ApiConventions):
         """Return the error in nova's format."""
         fault = FAULTS.get(status, "computeFault")
         return ApiResponse(status=status, body={fault: {"code": status, "message": error.detail}})
-
-
-def _read_version(headers: Headers) -> str:
-    words = (headers.get(HEADER) or "").split()
-    if VERSIONING.service in words[:-1]:
-        return words[words.index(VERSIONING.service) + 1].rstrip(",")
-    return headers.get(LEGACY_HEADER) or ""
 
 
 API = Api(

@@ -42,17 +42,9 @@ from placement_sched.schemas.parts import build_list_schema, build_object_schema
 openapi_blueprint = Blueprint("openapi", __name__)
 
 _OBJECT = {"type": "object"}
-OPENAPI_RESPONSE = Schemas(
-    {
-        "type": "object",
-        "properties": {
-            "openapi": {"type": "string", "pattern": r"^3\.1\.[0-9]+$"},
-            "info": _OBJECT,
-            "paths": _OBJECT,
-        },
-        "required": ["openapi", "info", "paths"],
-    }
-)
+_OPENAPI: Json = {"openapi": {"type": "string", "pattern": r"^3\.1\.[0-9]+$"}}
+_OPENAPI |= dict.fromkeys(("info", "paths"), _OBJECT)
+OPENAPI_RESPONSE = Schemas({"type": "object", "properties": _OPENAPI, "required": list(_OPENAPI)})
 
 _REQUIRED: Json = dict.fromkeys(("status", "title", "detail", "request_id"), TEXT)
 _PROPERTIES: Json = {

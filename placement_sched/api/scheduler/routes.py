@@ -47,13 +47,7 @@ _ERROR: Json = {
     },
     "required": list(_FIELDS),
 }
-ERRORS = Schemas(
-    {
-        "type": "object",
-        "properties": {"errors": build_list_schema(_ERROR, minItems=1)},
-        "required": ["errors"],
-    }
-)
+ERRORS = Schemas(responses.build_schema({"errors": build_list_schema(_ERROR, minItems=1)}))
 #: A path of the API with a single name below ``/v1/``.
 _RESOURCE = re.compile(r"/v1/(\w+)")
 _root_blueprint = Blueprint("root", __name__)
@@ -146,9 +140,8 @@ class SchedulerConventions(PlacementConventions):
         if error.code.startswith(_PLACEMENT_PREFIX):
             default = DEFAULT_CODES.get(status, DEFAULT_CODES[HTTPStatus.INTERNAL_SERVER_ERROR])
             error.code = SCHEDULER_CODES.get(error.code, default)
-        return self.render_json_error(
-            error, status, title, context
-        )  # even if the client does not accept JSON
+        # Even if the client does not accept JSON.
+        return self.render_json_error(error, status, title, context)
 
 
 def build_api(disabled_extensions: Collection[str] = ()) -> Api:
