@@ -52,10 +52,7 @@ class BadValue(Invalid):
 
 
 class UnknownResourceClassOrTrait(Invalid):
-    """Resource classes or traits do not exist.
-
-    ``kind`` and ``names`` identify them, so that the caller can report the source of the names.
-    """
+    """Resource classes or traits of these names do not exist."""
 
     def __init__(self, detail: str, *, kind: str = "name", names: Sequence[str] = ()) -> None:
         super().__init__(detail)
@@ -149,11 +146,7 @@ class NewerSchema(Unavailable):
 
 
 class ServiceFailed(Unavailable):
-    """Another service does not answer, or not according to its API.
-
-    ``service`` is the type of the other service in OpenStack's service catalogue, such as
-    ``placement`` or ``network``.
-    """
+    """Another service, of this type, does not answer according to its API."""
 
     def __init__(self, detail: str, *, service: str = "placement") -> None:
         super().__init__(detail)
@@ -177,10 +170,7 @@ class ConfigurationError(Error):
 
 @contextmanager
 def relocate_errors(old: str, new: str) -> Iterator[None]:
-    """Replace the JSON path ``old`` by ``new`` in errors about a request.
-
-    An error that names no path gets ``new`` as its prefix, unless both paths are equal.
-    """
+    """Replace the JSON path ``old`` by ``new`` in errors about a request."""
     try:
         yield
     except (Invalid, NotFound, Conflict, PluginFailed) as error:
@@ -219,10 +209,7 @@ def shorten(text: str, max_length: int) -> str:
 
 
 def escape_unprintable(text: str) -> str:
-    """Escape characters that could forge a log line or control a terminal.
-
-    Escaped characters are line ends, control characters, direction marks and surrogates.
-    """
+    """Escape characters that could forge a log line or control a terminal."""
     if text.isprintable():
         return text
     return "".join(

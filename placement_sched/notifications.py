@@ -64,10 +64,7 @@ class Reason:
 
     @classmethod
     def from_exception(cls, failure: Exception) -> "Reason":
-        """Build the reason to publish for a failure.
-
-        Unless the failure is an :class:`Error`, only its class name is published.
-        """
+        """Build the reason of an :class:`Error`, or of a class name."""
         if isinstance(failure, Error):
             return cls(failure.code, failure.detail)
         return cls(Error.code, type(failure).__name__)
@@ -248,8 +245,7 @@ def _wrap(name: str, version: str, data: Json) -> Json:
 class Notifier:
     """Sender of notifications of the start and result of requests.
 
-    Without settings it sends nothing. Each process has its own sender, created at the first
-    notification, so that forked workers share neither connections nor threads.
+    Each process has its own sender, so that forks share no connections.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:

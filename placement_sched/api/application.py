@@ -124,11 +124,7 @@ class Application(flask.Flask):
         return {prefix: api.name for prefix, api in self._apis.items()}
 
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
-        """Split a request's path, and return the adapter that finds its rule.
-
-        The first part of the path selects the API, unless a rule of an extension matches
-        (:meth:`_check_first`). ``/placement`` is served as ``/placement/``.
-        """
+        """Select the API by the first part of the path, and find the rule."""
         if not isinstance(request, Request):
             return super().create_url_adapter(request)
         environ = request.environ
@@ -283,10 +279,7 @@ class Application(flask.Flask):
         return Response(rv, request.version_headers)
 
     def _report_http_error(self, failure: exceptions.HTTPException) -> Any:
-        """Report an error of Flask or werkzeug.
-
-        Errors of an extension are not changed.
-        """
+        """Report an error of werkzeug, unless it belongs to an extension."""
         request = _get_request()
         if request.api is None and request.url_rule is not None:
             return failure
@@ -305,10 +298,7 @@ class Application(flask.Flask):
         return self._report_error(error)
 
     def _report_error(self, failure: Exception) -> flask.Response:
-        """Report a failure in the format of the API, and log defects.
-
-        Flask's ``PROPAGATE_EXCEPTIONS`` raises the failure instead.
-        """
+        """Report a failure in the format of the API, and log defects."""
         if self.config["PROPAGATE_EXCEPTIONS"]:
             raise failure
         request = _get_request()
@@ -358,10 +348,7 @@ class Application(flask.Flask):
 
 
 def _get_request() -> Request:
-    """Return the current request itself, not Flask's proxy.
-
-    Access to an attribute of the proxy takes six times as long.
-    """
+    """Return the request itself: attributes of Flask's proxy are slow."""
     proxy = cast("Any", request_ctx)
     return cast("Request", proxy._get_current_object().request)  # noqa: SLF001 - as documented
 

@@ -272,8 +272,7 @@ def check_keystone(conf: cfg.ConfigOpts) -> None:
 def require_keystone(application: WSGI, conf: cfg.ConfigOpts, apis: Mapping[str, str]) -> WSGI:
     """Wrap ``application`` in keystonemiddleware.
 
-    ``apis`` maps the first parts of paths to the names of the APIs. Raises
-    :class:`ConfigurationError` if ``[keystone_authtoken]`` is incomplete or invalid.
+    ``apis`` maps parts of paths to names. Raises :class:`ConfigurationError`.
     """
     try:
         options = {"oslo_config_config": conf, "delay_auth_decision": True}

@@ -205,10 +205,7 @@ def build_links(call: ApiCall, last_uuid: str | None) -> dict[str, str]:
 
 
 def _parse_texts(name: str, value: str) -> tuple[str, ...]:
-    """Parse the value of a filter, or the list of values after ``in:``.
-
-    Commas separate the values of a list. A value that contains a comma is quoted.
-    """
+    """Parse a value, or a list after ``in:`` (a value with commas is quoted)."""
     values = [value]
     if name in _SEVERAL and value.startswith("in:"):
         try:

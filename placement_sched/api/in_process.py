@@ -96,10 +96,7 @@ class ApplicationTransport(BaseAdapter):
 
 
 def make_adapter(application: WSGI) -> Adapter:
-    """Create an adapter that calls ``application`` as an administrator.
-
-    The administrator has no name, so that plugins read user and project from the request spec.
-    """
+    """Create an adapter that calls as an administrator without a name."""
     session = requests.Session()
     session.mount(_URL, ApplicationTransport(application))
     return Adapter(

@@ -192,7 +192,6 @@ class Metrics:
                     self._failures(reason.kind, name).inc()
 
     def _limit_class(self, name: str) -> str:
-        """Return the label of a resource class: custom names are limited."""
         if not name.startswith(os_resource_classes.CUSTOM_NAMESPACE):
             return name
         if len(self._custom_classes) < MAX_METRIC_NAMES:

@@ -84,11 +84,7 @@ def set_request_context(application: WSGI) -> WSGI:
 
 
 def log_requests(application: WSGI) -> WSGI:
-    """Wrap ``application`` to log each request.
-
-    The line is the common log format of Apache httpd (host, ident, user, time, request line,
-    status, bytes), then the request id and the milliseconds until the response was ready.
-    """
+    """Wrap ``application`` to log requests in Apache's common log format."""
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if not LOG.isEnabledFor(logging.INFO):

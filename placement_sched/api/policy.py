@@ -190,10 +190,7 @@ def _count_characters(key: object) -> int:
 
 
 def _depends_on_arguments_alone(check: object) -> bool:
-    """Return whether oslo.policy itself defines ``check`` and its parts.
-
-    Checks of oslo.policy read only rule, caller and target, so that verdicts can be cached.
-    """
+    """Return whether only rule, caller and target decide, as in oslo.policy."""
     if type(check).__module__ != policy.RuleCheck.__module__:
         return False
     parts = [*getattr(check, "rules", ())]

@@ -205,10 +205,7 @@ class Request(flask.Request):
 
     @property
     def matched(self) -> Route | None:
-        """Return a route that matches the path and method of the request.
-
-        Routes for other versions, or for other actions in the body, may share path and method.
-        """
+        """Return a route of the path and method, for any version and action."""
         return None if self.url_rule is None else self.url_rule.route
 
     @property
@@ -327,10 +324,7 @@ def build_origin(environ: dict[str, Any]) -> str:
 
 
 def _split_repeated(pairs: Pairs) -> Iterator[dict[str, str]]:
-    """Yield the first values of all parameters, the second values, and so on.
-
-    The time is linear even with thousands of repetitions.
-    """
+    """Yield the first values of all parameters, the second values, and so on."""
     counts: Counter[str] = Counter()
     rounds: list[dict[str, str]] = []
     for name, value in pairs:

@@ -106,10 +106,7 @@ class ReadBody(BytesIO):
 
 
 def set_body(environ: dict[str, Any], data: bytes, size: int) -> None:
-    """Put a complete body into ``environ``, with its length in bytes.
-
-    If the body was above the limit and has been dropped, ``size`` exceeds the length of ``data``.
-    """
+    """Put a body into ``environ``. ``size`` may exceed a dropped body."""
     environ["wsgi.input"] = ReadBody(data)
     environ["wsgi.input_terminated"] = True
     environ["CONTENT_LENGTH"] = str(size)

@@ -58,11 +58,9 @@ class Versioning(NamedTuple):
     plain: bool = False
 
     def negotiate(self, headers: Headers, legacy: str | None = None) -> Version:
-        """Return the version that the request names, or the oldest version.
+        """Return the version of the request, of ``legacy``, or the oldest.
 
-        ``legacy`` is the value of an older header, used if ``OpenStack-API-Version`` does not
-        name this service. Raises :class:`Invalid` for an invalid version and
-        :class:`NotAcceptable` for a version out of range.
+        Raises :class:`Invalid`, or :class:`NotAcceptable` for a version out of range.
         """
         return _negotiate(self, headers.get("OpenStack-API-Version") or "", legacy)
 

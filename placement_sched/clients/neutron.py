@@ -21,11 +21,7 @@ _MAX_DEVICES = 50
 
 
 class Neutron:
-    """Reader of the ports, subnets and networks that request filters need.
-
-    Every method raises :class:`~placement_sched.errors.ServiceFailed` if neutron does not answer
-    according to its API.
-    """
+    """Reader of neutron, whose methods raise :class:`ServiceFailed`."""
 
     def __init__(
         self, adapter: Adapter, *, cache_seconds: float, clock: Callable[[], float] = time.monotonic

@@ -239,11 +239,7 @@ def read_remote_hosts(service: RemoteService) -> HostMap:
 
 
 def _map_hypervisors(service: RemoteService) -> dict[str, str]:
-    """Map the uuids of compute nodes to hosts.
-
-    Nodes are read in pages, up to a page without new nodes, because a short page need not be the
-    last page. Other lists have no pages in nova and in this service.
-    """
+    """Map compute nodes to hosts, page by page until nothing is new."""
     path, hosts, marker = "/os-hypervisors/detail", dict[str, str](), dict[str, str]()
 
     def parse_node(document: Mapping[str, Any]) -> tuple[str, str]:

@@ -123,10 +123,9 @@ class RemoteService:
         body: Any = None,
         accepted_statuses: Container[int] = (200,),
     ) -> ServiceResponse:
-        """Send a request and return the response.
+        """Send a request, and return a response of these statuses.
 
-        Raises :class:`ServiceFailed` if there is no response, if its status is not in
-        ``accepted_statuses``, or if the service lacks the microversion.
+        Raises :class:`ServiceFailed`, also if the service lacks the microversion.
         """
         url, adapter = self.url, self._adapter
         retries, statuses = adapter.connect_retries, adapter.status_code_retries
@@ -307,11 +306,7 @@ def format_address(address: str) -> str:
 
 
 def send_webhook(address: str, body: Json) -> None:
-    """Send a JSON body to a webhook address.
-
-    Raises :class:`ServiceFailed` unless the server answers with a status 2xx in time. Redirects are
-    not followed, and the body of the response is not read.
-    """
+    """Send a JSON body to a webhook, or raise :class:`ServiceFailed`."""
     try:
         response = make_session(timeout=WEBHOOK_TIMEOUT).request(
             address,

@@ -15,11 +15,7 @@ _MAX_WAIT = 1
 
 
 class Notifier:
-    """Sender of messages to systemd, if the unit has ``Type=notify``.
-
-    It removes systemd's variables from the environment, so that libraries and child processes send
-    no messages.
-    """
+    """Sender of messages to systemd, which drops systemd's variables."""
 
     def __init__(self) -> None:
         address = os.environ.pop("NOTIFY_SOCKET", "")

@@ -22,10 +22,7 @@ AnyConf = TypeVar("AnyConf", bound=cfg.ConfigOpts)
 
 
 class in_effect:  # noqa: N801 - a context manager is named so
-    """Context manager that makes ``CONF`` return ``settings`` in this thread.
-
-    It is a class because a generator is slower, and plugins run for each instance of a request.
-    """
+    """Make ``CONF`` return ``settings`` (a class, as generators are slower)."""
 
     __slots__ = ("_settings", "_token")
 
@@ -86,9 +83,7 @@ def read_files(
 ) -> AnyConf:
     """Read INI files and variables ``OS_<GROUP>__<OPTION>`` into ``conf``.
 
-    After each file, the files of the directory ``<file>.d`` are read. ``sections`` are the sections
-    of the files, if they have been read before. Returns ``conf``. Raises
-    :class:`ConfigurationError` if a file cannot be read.
+    Returns ``conf``. Raises :class:`ConfigurationError` if a file cannot be read.
     """
     all_files = with_directories(files)
     sections = read_sections(all_files) if sections is None else sections
@@ -121,11 +116,7 @@ CONF = create_conf(follows_plugins=True)
 
 
 def share_files(conf: Conf) -> Conf:
-    """Read the files of ``conf`` also into the objects that plugins use.
-
-    These objects are ``CONF`` and oslo.config's ``cfg.CONF``. Options that a plugin registers
-    later, in ``__init__`` or at first use, then have the values of the files. Returns ``conf``.
-    """
+    """Read the files of ``conf`` also into the objects that plugins use."""
     files = list_files(conf)
     for plugin_conf in (cfg.CONF, CONF):
         has_read_files = "config_file" in plugin_conf and list_files(plugin_conf) == files

@@ -137,10 +137,7 @@ def _split(text: str) -> list[str]:
 
 
 def log_stacks_on_signal() -> None:
-    """Make SIGUSR2 write the stacks of all threads to the log, also in forks.
-
-    A separate thread writes them, because the signal may interrupt a log handler that has a lock.
-    """
+    """Make SIGUSR2 log the stacks of all threads, from a thread of its own."""
 
     def log_stacks() -> None:
         with TemporaryFile() as file:

@@ -75,10 +75,7 @@ class OptionGroup:
 
 
 class Conf(cfg.ConfigOpts):
-    """oslo.config object that lists options and reads older variable names.
-
-    With ``follows_plugins``, it returns the settings of the request while a plugin runs.
-    """
+    """oslo.config object that lists options and follows running plugins."""
 
     def __init__(self, *, follows_plugins: bool = False) -> None:
         self._follows_plugins = follows_plugins

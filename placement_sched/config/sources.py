@@ -197,10 +197,9 @@ def check_number(option: cfg.Opt, value: Value) -> Value:
 
 
 def convert_value(option: cfg.Opt, value: Any) -> Any:
-    """Convert a JSON value, or the text of a file, to the type of an option.
+    """Convert a JSON value or text to an option's type.
 
-    In the text of a list option, commas separate the items. The text of a repeatable option is a
-    single value. Raises :class:`ValueError` with a readable reason.
+    Raises :class:`ValueError` with a readable reason.
     """
     is_repeatable = isinstance(option, cfg.MultiOpt)
     if isinstance(value, list) and not is_repeatable and not isinstance(option.type, types.List):

@@ -94,10 +94,7 @@ def parse_boolean(value: str | bool, message: str) -> bool:
 
 
 def normalize_uuid(text: str) -> str:
-    """Convert a UUID to the stored spelling, and keep any other text.
-
-    A text in a path that is not a UUID equals no stored UUID, so that the response is 404.
-    """
+    """Convert a UUID to the stored spelling, and keep any other text."""
     return read_uuid(text) or text
 
 

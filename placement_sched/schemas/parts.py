@@ -115,10 +115,7 @@ def build_list_schema(items: Json, **limits: Any) -> Json:
 
 
 def make_nullable(schema: Json) -> Json:
-    """Return a copy of a schema that also accepts null.
-
-    With ``anyOf`` instead, errors inside the value would lose their paths.
-    """
+    """Return a schema that also accepts null (``anyOf`` would lose paths)."""
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     extended: Json = {**schema, "type": [*kinds, "null"]}
     if "enum" in schema:

@@ -219,11 +219,7 @@ def resolve_reference(root: Json, reference: str) -> Json:
 
 
 def _locate(error: Any, document: Any) -> tuple[tuple[PathStep, ...], Any]:
-    """Return the keys that lead to the value of an error, and the value.
-
-    The error itself is not exact: jsonschema_rs reports the key "1" as the index 1, and sorts the
-    keys of the value.
-    """
+    """Return keys and value of an error, as jsonschema_rs is not exact."""
     keys: list[PathStep] = []
     value = document
     for step in error.instance_path:
@@ -238,10 +234,7 @@ def _locate(error: Any, document: Any) -> tuple[tuple[PathStep, ...], Any]:
 
 
 def format_phrase(fault: Fault, value: str) -> str:
-    """Describe a fault in the words of OpenStack placement (jsonschema's).
-
-    ``value`` is the faulty value as text. Clients match these phrases.
-    """
+    """Describe a fault in placement's words, which clients match."""
     keyword, expected = fault.keyword, fault.expected
     if keyword == "type":
         return f"{value} is not of type {', '.join(map(repr, _as_list(expected)))}"

@@ -33,10 +33,7 @@ class _Loader(yaml.CSafeLoader):
     """Loader of mappings, lists, texts, decimal numbers, booleans and null."""
 
     def flatten_mapping(self, node: MappingNode) -> None:
-        """Insert the mappings of the merge key ``<<``, and reject repeated keys.
-
-        The mapping's own keys take precedence over merged keys.
-        """
+        """Insert mappings of the merge key ``<<``, and reject repeated keys."""
         names = set()
         for key, _ in node.value:
             if key.tag == _MERGE:

@@ -24,10 +24,7 @@ PAGE: Json = {"type": "string", "pattern": r"^[0-9]+$(?!\n)", "maxLength": 255}
 
 
 def build_number_schema(minimum: int) -> Json:
-    """Build the schema of an integer, or a text of its digits.
-
-    The schema cannot check the range of a text, so that the handler must check it.
-    """
+    """Build the schema of an integer or its digits, whose range is unchecked."""
     return {**PAGE, "type": ["integer", "string"], "minimum": minimum, "maximum": LARGEST}
 
 

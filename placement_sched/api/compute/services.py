@@ -131,10 +131,6 @@ def _parse_change(call: ApiCall) -> ServiceChange:
 
 
 def _build_document(call: ApiCall, service: Service, zone: str) -> Json:
-    """Build all fields of a service.
-
-    ``updated_at`` is the time of the last heartbeat or, without a heartbeat, of the last change.
-    """
     document: Json = {
         "id": compute.get_id(call, service),
         "binary": service.binary,
