@@ -229,28 +229,25 @@ def _parse_query(call: ApiCall) -> FlavorQuery:
     if value is not None and not is_confined:
         message = f"Invalid is_public filter [{value}]"
         is_public = None if value.lower() == "none" else parse_boolean(value, message)
+    minimums: dict[str, int | None] = {}
+    for key in ("minRam", "minDisk"):
+        text = call.find_value(key)
+        try:
+            # Databases cannot compare with numbers beyond the range of the column.
+            minimums[key] = None if text is None else max(min(int(text), LARGEST + 1), 0)
+        except ValueError:
+            raise Invalid(f"Invalid {key} filter [{text}]") from None
     return FlavorQuery(
         is_public=is_public,
         confined=is_confined,
         project_id=call.identity.project_id,
-        min_memory_mb=_parse_minimum(call, "minRam"),
-        min_root_gb=_parse_minimum(call, "minDisk"),
+        min_memory_mb=minimums["minRam"],
+        min_root_gb=minimums["minDisk"],
         sort_key=call.find_value("sort_key") or "flavorid",
         descending=call.find_value("sort_dir") == "desc",
         marker=call.find_value("marker"),
         limit=parse_page_size(call),
     )
-
-
-def _parse_minimum(call: ApiCall, key: str) -> int | None:
-    value = call.find_value(key)
-    if value is None:
-        return None
-    try:
-        # Databases cannot compare with numbers beyond the range of the column.
-        return max(min(int(value), LARGEST + 1), 0)
-    except ValueError:
-        raise Invalid(f"Invalid {key} filter [{value}]") from None
 
 
 extra_specs_blueprint = Blueprint("os_extra_specs", __name__)

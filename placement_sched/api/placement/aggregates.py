@@ -24,22 +24,17 @@ _POLICY = "placement:resource_providers:aggregates"
 
 _UUIDS = {**build_unique_list(UUID), "maxItems": MAX_PROVIDER_ITEMS}
 
+_GENERATION = {"resource_provider_generation": INTEGER}
+
 PUT = Schemas(
     (mv.PROVIDER_AGGREGATES, _UUIDS),
-    (
-        mv.AGGREGATE_GENERATIONS,
-        build_strict_object(aggregates=_UUIDS, resource_provider_generation=INTEGER),
-    ),
+    (mv.AGGREGATE_GENERATIONS, build_strict_object(aggregates=_UUIDS, **_GENERATION)),
 )
 
+_SHOWN = {"aggregates": build_unique_list(UUID)}
 RESPONSE = Schemas(
-    (mv.PROVIDER_AGGREGATES, build_strict_object(aggregates=build_unique_list(UUID))),
-    (
-        mv.AGGREGATE_GENERATIONS,
-        build_strict_object(
-            aggregates=build_unique_list(UUID), resource_provider_generation=INTEGER
-        ),
-    ),
+    (mv.PROVIDER_AGGREGATES, build_strict_object(**_SHOWN)),
+    (mv.AGGREGATE_GENERATIONS, build_strict_object(**_SHOWN, **_GENERATION)),
 )
 
 

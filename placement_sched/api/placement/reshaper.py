@@ -31,15 +31,13 @@ _INVENTORIES = placement.build_strict_map(
 
 # A reshape may have no allocations.
 _CONSUMERS = {"minProperties": 0, "maxProperties": MAX_RESHAPER_CONSUMERS}
+_ALLOCATIONS = {
+    since: {**claims, **_CONSUMERS} for since, claims in allocations.BY_CONSUMER.items()
+}
 POST = Schemas(
     *(
-        (
-            since,
-            placement.build_strict_object(
-                inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}
-            ),
-        )
-        for since, claims in allocations.BY_CONSUMER.items()
+        (since, placement.build_strict_object(inventories=_INVENTORIES, allocations=claims))
+        for since, claims in _ALLOCATIONS.items()
     )
 )
 

@@ -91,19 +91,13 @@ def _build_provider_schema(since: Version) -> Json:
 
 
 _CHANGED_IN = {added for _, added in _LINKS} | {mv.NESTED_PROVIDERS}
+_PROVIDERS = {since: _build_provider_schema(since) for since in _CHANGED_IN}
+_LISTS = {since: placement.build_unique_list(schema) for since, schema in _PROVIDERS.items()}
 
-RESPONSE = Schemas(*((since, _build_provider_schema(since)) for since in _CHANGED_IN))
+RESPONSE = Schemas(*_PROVIDERS.items())
 
 LIST_RESPONSE = Schemas(
-    *(
-        (
-            since,
-            build_strict_object(
-                resource_providers=placement.build_unique_list(_build_provider_schema(since))
-            ),
-        )
-        for since in _CHANGED_IN
-    )
+    *((since, build_strict_object(resource_providers=items)) for since, items in _LISTS.items())
 )
 
 
