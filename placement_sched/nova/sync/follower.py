@@ -193,7 +193,8 @@ class Follower:
 
         A full sync is due at once if records were lost. A round runs early if a cell that is away
         may be back. Never raises: a failure is logged, and the sync is repeated. Returns the
-        seconds until the next sync is due (0 or more).
+        seconds until the next sync is due, which are at least :data:`RETRY_INTERVAL` after a
+        failure.
         """
         options = self.settings.scheduler
         now = monotonic()
@@ -201,16 +202,18 @@ class Follower:
         if previous not in {None, self._epoch}:
             # Records may be lost in a failover, although nothing has changed in nova since.
             self._full_due = now
+        has_succeeded = True
         if now >= self._full_due:
-            if self._attempt(self.sync_all):
+            if has_succeeded := self._attempt(self.sync_all):
                 self._full_due = monotonic() + options.nova_full_sync_interval
             self._round_due = monotonic() + options.nova_sync_interval
         elif now >= min(self._round_due, self._cells.next_attempt):
-            if self._attempt(self.sync_changes) and self._has_lost_records():
+            has_succeeded = self._attempt(self.sync_changes)
+            if has_succeeded and self._has_lost_records():
                 self._full_due = now
             self._round_due = now + options.nova_sync_interval
         due = min(self._full_due, self._round_due, self._cells.next_attempt)
-        return max(0.0, due - monotonic())
+        return max(0.0 if has_succeeded else RETRY_INTERVAL, due - monotonic())
 
     def _has_lost_records(self) -> bool:
         try:
