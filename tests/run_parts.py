@@ -20,6 +20,8 @@ from rich.table import Table
 
 from tests.results import FAILED, OUTCOMES, RESULTS_VARIABLE, SKIPPED, read_results
 
+#: A part that takes longer ends the run.
+MAX_PART_SECONDS = 2 * 3600
 _PAGES_ON_A_MACHINE = "tests/deploy/test_pages_on_a_machine.py"
 _COPIES = "tests/extensions/test_copies.py"
 
@@ -102,12 +104,12 @@ def main() -> int:
 
 
 def run_parts(parts: Iterable[Part], make: Sequence[str] = ("make",)) -> dict[str, PartResult]:
-    """Run parts in turn until Ctrl-C."""
+    """Run parts in turn until Ctrl-C or the end of the time of a part."""
     results = {part.name: PartResult(None) for part in parts}
     for part in parts:
         try:
             results[part.name] = run_part(part, make)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, subprocess.TimeoutExpired):
             break
     return results
 
@@ -121,6 +123,7 @@ def run_part(part: Part, make: Sequence[str]) -> PartResult:
             [*make, "--no-print-directory", *part.target],
             env={**os.environ, RESULTS_VARIABLE: str(path)},
             check=False,
+            timeout=MAX_PART_SECONDS,
         )
         results = tuple(read_results(path).values())
     return PartResult(process.returncode, results, time.monotonic() - begin)

@@ -36,11 +36,11 @@ _SERVICES = ("placement", "compute", "image")
 _MAX_PARALLEL = 64
 
 
-def register(commands: Commands) -> None:
+def register(group: Commands) -> None:
     """Add the command to the group ``fleet``."""
     summary = "read a cloud over its public APIs, and write it to a fleet file"
     epilog = "The page look of the documentation describes the file and the rights that it needs."
-    parser = add_command(commands, "fetch", summary, run_fetch, epilog=epilog, wrong_input=2)
+    parser = add_command(group, "fetch", summary, run_fetch, epilog=epilog, wrong_input=2)
     parser.add_examples("--os-cloud prod cloud.yaml")
     parser.add_argument(
         "file",

@@ -7,14 +7,9 @@ from functools import partial
 import pytest
 
 from placement_sched.cli.main import main
+from tests.extensions.fleet.fleet_file import FLEET_FILE_TEXT
 
 pytestmark = pytest.mark.slow
-
-FLEET_FILE_TEXT = """\
-flavors: [{name: small, vcpus: 1, memory_mb: 512}]
-hosts: [{host: "cn[1-3]", vcpus: 8, memory_mb: 4096}]
-instances: [{name: web, host: cn1, flavor: small}]
-"""
 
 
 @pytest.fixture

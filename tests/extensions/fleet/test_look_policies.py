@@ -3,11 +3,11 @@
 
 import json
 import re
-import subprocess
 
 import pytest
 
 from tests.differential.comparison import PEER_PYTHON, skip_without_peer
+from tests.support.commands import run_captured
 from tests.support.repository import ROOT
 
 PROGRAM = """
@@ -21,7 +21,7 @@ print(json.dumps([rule.name for rule in (*policies.list_rules(), *placement.list
 @pytest.mark.system
 def test_rules_of_the_guide_exist():
     skip_without_peer()
-    done = subprocess.run([PEER_PYTHON, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    done = run_captured([PEER_PYTHON, "-c", PROGRAM], check=True)
     text = (ROOT / "doc/source/look.rst").read_text()
     rules = set(
         re.findall(r"^   ((?:os_compute_api|placement):[a-z0-9:_-]+): ", text, re.MULTILINE)

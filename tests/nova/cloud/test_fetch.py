@@ -12,7 +12,7 @@ from placement_sched.schemas.yaml_file import YamlFile
 from tests.conftest import make_settings
 from tests.nova.cloud.cloud import run_nova_cloud
 from tests.nova.cloud.operator_commands import run_operator_commands
-from tests.nova.cloud.test_states import run_own_command, run_remote_command
+from tests.nova.cloud.own_commands import run_own_command, run_remote_command
 from tests.support.reports import NOW
 
 pytestmark = pytest.mark.system

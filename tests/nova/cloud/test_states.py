@@ -2,14 +2,13 @@
 """Drains of servers in all states and of an adopted cloud, and healed allocations."""
 
 import json
-import subprocess
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from tests.nova.cloud.cloud import COMPUTE_HOSTS, Cloud, run_nova_cloud
 from tests.nova.cloud.operator_commands import run_operator_commands
-from tests.support.servers import PROGRAMS_FOLDER, build_environment
+from tests.nova.cloud.own_commands import run_own_command, run_remote_command
 
 pytestmark = pytest.mark.system
 
@@ -47,33 +46,6 @@ def change_row(database, statement, **values):
     with engine.begin() as connection:
         assert connection.execute(text(statement), values).rowcount == 1
     engine.dispose()
-
-
-def run_program(cloud, *arguments, status=0, **variables):
-    """Run placement-sched, and return its standard output."""
-    done = subprocess.run(
-        [PROGRAMS_FOLDER / "placement-sched", *arguments],
-        env=build_environment(HOME=str(cloud.folder), **variables),
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
-
-
-def run_own_command(cloud, *arguments):
-    """Run a command that reads nova's databases."""
-    files = ("--config-file", cloud.nova_conf, "--config-file", cloud.own_conf)
-    return run_program(cloud, *arguments, *files)
-
-
-def run_remote_command(cloud, *arguments, status=0):
-    """Run a command that sends requests to the server."""
-    file = str(cloud.folder / "clouds.yaml")
-    options = ("--os-cloud", "nova-cloud")
-    return run_program(cloud, *arguments, *options, status=status, OS_CLIENT_CONFIG_FILE=file)
 
 
 def run_drain(cloud, *arguments, status=0):
