@@ -248,14 +248,18 @@ def _load_rules(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
     try:
         enforcer.load_rules()
     except (ValueError, AttributeError, TypeError, OSError, cfg.Error, yaml.YAMLError) as error:
-        reason, place = " ".join(str(error).split()), f"policy_file {enforcer.policy_file}"
+        reason = " ".join(str(error).split())
         main = settings.conf.find_file(settings.conf.oslo_policy.policy_file)
+        faults = []
         for file in _list_files(settings.conf):
             try:
                 if not Path(file).is_dir():
                     policy.Rules.load(Path(file).read_text())
-            except Exception:  # noqa: BLE001 - the error above has the reason
-                place = f"{'policy_file' if file == main else 'policy_dirs'} {file}"
-                break
-        raise ConfigurationError(f"[oslo_policy] {place}: {reason}") from None
+            except Exception as fault:  # noqa: BLE001 - the error of any file is reported
+                option = "policy_file" if file == main else "policy_dirs"
+                # The first error is that of oslo.policy.
+                words = " ".join(str(fault).split()) if faults else reason
+                faults.append(f"{option} {file}: {words}")
+        faults = faults or [f"policy_file {enforcer.policy_file}: {reason}"]
+        raise ConfigurationError(f"[oslo_policy] {'; '.join(faults)}") from None
     return enforcer

@@ -456,6 +456,17 @@ def test_file_that_prevents_a_start_is_an_error(validate_conf, tmp_path, name, t
     assert problem in printed
 
 
+def test_each_wrong_policy_file_is_named(validate_conf, tmp_path):
+    (tmp_path / "rules").mkdir()
+    for name in ("policy.yaml", "rules/own.yaml"):
+        (tmp_path / name).write_text("- x\n")
+    options = "policy_file = policy.yaml\npolicy_dirs = rules\n"
+    status, printed = validate_conf(f"[oslo_policy]\n{options}")
+    assert status == 1
+    assert printed.count("[oslo_policy] policy_file") == 1
+    assert "rules/own.yaml: 'list'" in printed
+
+
 def test_pool_options_of_nova_are_no_errors(validate_conf):
     names = "max_pool_size max_overflow pool_timeout connection_debug mysql_sql_mode"
     lines = "".join(f"{name} = 1\n" for name in names.split())
