@@ -76,13 +76,14 @@ def test_each_explanation_alone_explains_its_differing_case(comparison, number, 
     assert names == [list(EXPLANATIONS)[number]]
 
 
-#: The step for placement's mappings (4) has another test.
+#: The condition for placement's mappings (4) has another test.
 @pytest.mark.parametrize(
-    "missing", [0, *(pytest.param(step, marks=pytest.mark.exhaustive) for step in (1, 2, 3, 5))]
+    "missing", [0, *(pytest.param(index, marks=pytest.mark.exhaustive) for index in (1, 2, 3, 5))]
 )
 def test_comparison_detects_a_missing_device_rule(comparison, monkeypatch, missing):
-    steps = pci_devices._STEPS
-    monkeypatch.setattr(pci_devices, "_STEPS", (*steps[:missing], *steps[missing + 1 :]))
+    conditions = pci_devices._CONDITIONS
+    remaining = (*conditions[:missing], *conditions[missing + 1 :])
+    monkeypatch.setattr(pci_devices, "_CONDITIONS", remaining)
     assert comparison.run_random_cases(RANDOM_SEED, 600).findings
 
 
