@@ -250,7 +250,7 @@ def _load_rules(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
     except (ValueError, AttributeError, TypeError, OSError, cfg.Error, yaml.YAMLError) as error:
         reason = " ".join(str(error).split())
         main = settings.conf.find_file(settings.conf.oslo_policy.policy_file)
-        faults = []
+        faults: list[str] = []
         for file in _list_files(settings.conf):
             try:
                 if not Path(file).is_dir():
