@@ -22,6 +22,8 @@ from tests.results import FAILED, OUTCOMES, RESULTS_VARIABLE, SKIPPED, read_resu
 
 #: A part that takes longer ends the run.
 MAX_PART_SECONDS = 2 * 3600
+#: Exit status of such a part, as of the command timeout.
+TIMEOUT_STATUS = 124
 _PAGES_ON_A_MACHINE = "tests/deploy/test_pages_on_a_machine.py"
 _COPIES = "tests/extensions/test_copies.py"
 
@@ -109,7 +111,10 @@ def run_parts(parts: Iterable[Part], make: Sequence[str] = ("make",)) -> dict[st
     for part in parts:
         try:
             results[part.name] = run_part(part, make)
-        except (KeyboardInterrupt, subprocess.TimeoutExpired):
+        except subprocess.TimeoutExpired:
+            results[part.name] = PartResult(TIMEOUT_STATUS, seconds=MAX_PART_SECONDS)
+            break
+        except KeyboardInterrupt:
             break
     return results
 

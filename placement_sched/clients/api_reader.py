@@ -151,14 +151,16 @@ class CallPool:
             for future in futures:
                 future.cancel()
         wait(futures)
-        failures = [f.exception() for f in futures if not f.cancelled() and f.exception()]
-        for failure in failures:
-            if failure is not None and not isinstance(failure, MissingRight):
+        rules, service = list[str](), ""
+        for future in futures:
+            failure = None if future.cancelled() else future.exception()
+            if isinstance(failure, MissingRight):
+                rules += failure.rules
+                service = failure.service
+            elif failure is not None:
                 raise failure
-        rights = [failure for failure in failures if isinstance(failure, MissingRight)]
-        if rights:
-            rules = [rule for failure in rights for rule in failure.rules]
-            raise MissingRight(rules, service=rights[0].service)
+        if rules:
+            raise MissingRight(rules, service)
         return [future.result() for future in futures]
 
 
@@ -328,13 +330,14 @@ class ApiReader:
                             f"{self.url} answers the same page again to GET {path}"
                         )
                     items |= page
-                    if not page or is_enough(list(items.values())):
-                        return list(items.values())
-                    if not listing.has_offset and not _has_next(document, key):
-                        return list(items.values())
-                    last = document[key][-1]
-                    marker = {"marker": str(last[listing.marker])}
-                    place = {"offset": len(items)} if listing.has_offset else {**marker}
+                    values = list(items.values())
+                    has_next = listing.has_offset or _has_next(document, key)
+                    if not page or not has_next or is_enough(values):
+                        return values
+                    if listing.has_offset:
+                        place = {"offset": len(items)}
+                    else:
+                        place = {"marker": str(document[key][-1][listing.marker])}
 
         for _ in range(_MAX_LIST_READS):
             with suppress(_MarkerGone):

@@ -2,12 +2,13 @@
 """Documents of placement, nova and glance, read as values of the model.
 
 Sources: API references of the three services. A document that does not match the API raises
-``LookupError``, ``TypeError``, ``ValueError`` or ``AttributeError``.
+``LookupError``, ``TypeError``, ``ValueError``, ``AttributeError`` or
+:class:`~placement_sched.schemas.formats.DocumentError`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from placement_sched.model.aggregates import MAX_SERVER_PER_HOST, HostAggregate, ServerGroup
@@ -17,6 +18,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import STATUSES, StoredImage
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import Amounts, Inventory
+from placement_sched.schemas.formats import parse_datetime
 
 #: Figures of hypervisors that have the names of a report's keys.
 _FIGURES = (
@@ -301,10 +303,5 @@ def _read_texts(values: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def read_time(text: str | None) -> datetime | None:
-    """Read an ISO 8601 time as naive UTC, without fractions of a second."""
-    if text is None:
-        return None
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-    return moment.replace(microsecond=0)
+    """Read a time of an API as naive UTC, in seconds."""
+    return None if text is None else parse_datetime(text)

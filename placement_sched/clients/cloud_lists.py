@@ -4,6 +4,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -117,7 +118,7 @@ class ListReader:
             ]
         )
         private = [str(flavor.flavorid) for flavor in flavors if not flavor.is_public]
-        access = run([lambda name=name: self._read_access(name) for name in private])  # type: ignore[misc]
+        access = run([partial(self._read_access, name) for name in private])
         return CloudLists(
             reports=reports,
             services=services,
@@ -188,12 +189,13 @@ class ListReader:
         path = "/os-services"
         documents = self._read(path, "services", dict, {"binary": COMPUTE_BINARY})
         # Of a cell that is down, nova shows only the names of services (2.69).
+        reported = [item for item in documents if "updated_at" in item]
         away = [item for item in documents if "updated_at" not in item]
         if away:
             hosts = ", ".join(sorted(str(item.get("host")) for item in away)[:5])
             self._missing["down_cells"] = f"cells do not answer: {len(away)} hosts, such as {hosts}"
         with self._compute.translate_shape_errors(path):
-            return tuple(read_service(item) for item in documents if item not in away)
+            return tuple(map(read_service, reported))
 
     def _list_server_groups(self) -> tuple[ServerGroup, ...]:
         path, key = "/os-server-groups", "server_groups"

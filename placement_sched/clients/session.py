@@ -26,6 +26,7 @@ from requests import RequestException
 
 from placement_sched.errors import ConfigurationError, ServiceFailed
 from placement_sched.model.document import Json
+from placement_sched.schemas.formats import DocumentError
 
 T = TypeVar("T")
 
@@ -187,7 +188,7 @@ class RemoteService:
         """Raise :class:`ServiceFailed` if a response cannot be parsed."""
         try:
             yield
-        except (LookupError, TypeError, ValueError, AttributeError):
+        except (LookupError, TypeError, ValueError, AttributeError, DocumentError):
             raise self.build_failure(
                 f"the response of {self.url} to {method} {path} does not match the {self.kind} API"
             ) from None

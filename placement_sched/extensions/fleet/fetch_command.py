@@ -4,10 +4,8 @@
 import argparse
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
 
 from placement_sched.cli.arguments import Commands, WrongArguments, add_command, add_format
 from placement_sched.cli.database import read_command_settings
@@ -22,7 +20,6 @@ from placement_sched.cli.output import (
 from placement_sched.clients.api_reader import ApiReader, CallPool, has_administrator_role
 from placement_sched.clients.cloud_reader import CloudReading, EarlierReading, read_cloud
 from placement_sched.config.settings import Settings
-from placement_sched.errors import Invalid
 from placement_sched.extensions.fleet.fetch import (
     FACTS,
     FetchedCloud,
@@ -30,6 +27,7 @@ from placement_sched.extensions.fleet.fetch import (
     build_file,
     read_earlier,
 )
+from placement_sched.extensions.fleet.replaced_file import replace_file
 from placement_sched.model.clock import utcnow
 
 _SERVICES = ("placement", "compute", "image")
@@ -101,7 +99,7 @@ def run_fetch(arguments: argparse.Namespace) -> int:
     earlier = _read_earlier_file(file, name, settings)
     is_administrator = has_administrator_role(adapters["compute"])
     with (
-        _replace_file(file) as output,
+        replace_file(file) as output,
         show_progress(f"reading {name}", counts=True) as progress,
         CallPool(arguments.parallel, arguments.rate, progress) as pool,
     ):
@@ -123,23 +121,6 @@ def _read_earlier_file(file: Path, name: str, settings: Settings) -> EarlierRead
     if not file.exists():
         return None
     return read_earlier(read_text(str(file)), str(file), name, settings, utcnow())
-
-
-@contextmanager
-def _replace_file(file: Path) -> Iterator[TextIO]:
-    """Yield a new file that replaces ``file`` at the end of the block.
-
-    After an error, ``file`` is unchanged.
-    """
-    new = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        with new.open("w", encoding="utf-8") as output:
-            yield output
-        new.replace(file)
-    except OSError as failure:
-        raise Invalid(f"{file}: {failure.strerror or failure}") from None
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def _print_summary(

@@ -9,7 +9,6 @@ and the labels of all names so far, so that a name has the same label in each cl
 
 import hmac
 import json
-import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from placement_sched.errors import Invalid
+from placement_sched.extensions.fleet.replaced_file import replace_file
 
 #: Kinds of names whose labels have a prefix of their own.
 HOST, CHILD, PROVIDER, CELL, PROJECT, USER = "host", "child", "provider", "cell", "project", "user"
@@ -94,20 +94,8 @@ class Names:
     def write(self, file: Path) -> None:
         """Write the file of names, which only its owner may read."""
         document = {"version": _VERSION, "key": self.key.hex(), "names": self.labels}
-        new = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-        try:
-            try:
-                with os.fdopen(
-                    os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w"
-                ) as out:
-                    json.dump(document, out, indent=1)
-                    out.flush()
-                    os.fsync(out.fileno())
-                new.replace(file)
-            finally:
-                new.unlink(missing_ok=True)
-        except OSError as failure:
-            raise Invalid(f"{file}: {failure.strerror}") from None
+        with replace_file(file, mode=0o600) as output:
+            json.dump(document, output, indent=1)
 
     def get_label(self, kind: str, name: str) -> str:
         """Return the label of a name, or the name if it has no label."""

@@ -174,7 +174,7 @@ _CONSUMER = build_object_schema(
     {"consumer": {"type": "string", "format": "consumer-uuid"}, **_OWNER, "allocations": _AMOUNTS},
     *("consumer", "project", "user", "allocations"),
 )
-#: Where a fetched file comes from. Nothing in it is loaded.
+#: The origin of a fetched file. A load ignores it.
 _SOURCE = build_object_schema(
     {
         "cloud": parts.TEXT,

@@ -75,7 +75,7 @@ def dump(settings: Settings, names=None) -> str:
         return dump_anonymised(database, settings, names)
 
 
-def ask(client, path, body):
+def post_request(client, path, body):
     """Return status and response of the scheduler API, without times and ids."""
     response = client.post_json(f"/scheduler/v1/{path}", body, expect_errors=True)
     document = response.json
@@ -109,8 +109,8 @@ def compare_explanations(make_cloud, tmp_path, seeds, request_count):
         translator = NamesTranslator(Names.read(file))
         for _ in range(request_count):
             body = named_clouds.draw_request(random, document)
-            status, expected = ask(client, "explain", body)
-            answer = ask(anonymous_client, "explain", translator.convert(body))
+            status, expected = post_request(client, "explain", body)
+            answer = post_request(anonymous_client, "explain", translator.convert(body))
             assert (answer[0], translator.restore(answer[1])) == (status, expected), body
             yield expected.get("outcome")
 
@@ -136,8 +136,8 @@ def test_a_small_anonymised_cloud_gives_the_same_answers(make_cloud, tmp_path, c
     names = Names.read(file)
     translator = NamesTranslator(names)
     for path, body in list_questions(sorted(names.labels["host"])):
-        expected = ask(client, path, body)
-        status, answer = ask(anonymous_client, path, translator.convert(body))
+        expected = post_request(client, path, body)
+        status, answer = post_request(anonymous_client, path, translator.convert(body))
         assert (status, translator.restore(answer)) == expected, (path, body)
 
 

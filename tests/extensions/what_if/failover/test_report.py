@@ -55,17 +55,18 @@ def test_instances_without_a_place_are_listed_with_the_lacking_resource(app):
     assert (nowhere["kind"], nowhere["resource_class"]) == ("capacity", "MEMORY_MB")
 
 
-def test_report_of_an_uncovered_host_is_inexact_if_another_order_may_place_all(sqlite_app):
-    hosts = [
-        make_report("cn1"),
-        make_report("cn2", memory_mb=4096),
-        make_report("cn3", memory_mb=3072),
-    ]
-    sqlite_app.post_json(NODES_PATH, hosts)
-    store_flavor(sqlite_app, "large", ram=3072)
-    store_flavor(sqlite_app, "medium", ram=2048)
+def fill_first_host(app, memory_by_host):
+    """Place instances of 3072, 2048 and 2048 MB on cn1, next to empty hosts."""
+    hosts = [make_report(name, memory_mb=memory) for name, memory in memory_by_host.items()]
+    app.post_json(NODES_PATH, [make_report("cn1"), *hosts])
+    store_flavor(app, "large", ram=3072)
+    store_flavor(app, "medium", ram=2048)
     for number, name in enumerate(["large", "medium", "medium"], 1):
-        place_instance_on_host(sqlite_app, number, "cn1", flavor=name)
+        place_instance_on_host(app, number, "cn1", flavor=name)
+
+
+def test_report_of_an_uncovered_host_is_inexact_if_another_order_may_place_all(sqlite_app):
+    fill_first_host(sqlite_app, {"cn2": 4096, "cn3": 3072})
     # The large instance goes to cn2, and a medium instance to cn3. The other way round all fit.
     result = compute_failover(sqlite_app)
     assert [len(failure["nowhere"]) for failure in result["failures"]] == [1]
@@ -76,17 +77,7 @@ def test_report_of_an_uncovered_host_is_inexact_if_another_order_may_place_all(s
 
 
 def test_inexact_report_of_two_failures_counts_sets_of_hosts(sqlite_app):
-    hosts = [
-        make_report("cn1"),
-        make_report("cn2", memory_mb=4096),
-        make_report("cn3", memory_mb=3072),
-        make_report("cn4", memory_mb=512),
-    ]
-    sqlite_app.post_json(NODES_PATH, hosts)
-    store_flavor(sqlite_app, "large", ram=3072)
-    store_flavor(sqlite_app, "medium", ram=2048)
-    for number, name in enumerate(["large", "medium", "medium"], 1):
-        place_instance_on_host(sqlite_app, number, "cn1", flavor=name)
+    fill_first_host(sqlite_app, {"cn2": 4096, "cn3": 3072, "cn4": 512})
     result = compute_failover(sqlite_app, host_failures=2)
     assert result["bound"].startswith("2 sets of 2 hosts are uncovered if instances are placed")
 
