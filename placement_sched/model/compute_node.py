@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-from placement_sched.model.document import NovaObject, NovaObjectDictCompat
+from placement_sched.model.document import NovaObject, NovaObjectDictCompat, PluginValue
 from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.hardware.pci_devices import ReportedPools
 from placement_sched.model.names import PERCENT_METRICS
@@ -32,7 +32,7 @@ class Metric(NovaObject):
     timestamp: Any = None
 
 
-class MetricList(tuple[Metric, ...]):
+class MetricList(tuple[Metric, ...], PluginValue):
     """The metrics of a node, with the attributes of nova's MonitorMetricList."""
 
     __slots__ = ()

@@ -14,6 +14,8 @@ from uuid import uuid4
 
 from oslo_context import context
 
+from placement_sched.model.document import PluginValue
+
 #: The pattern of request ids that OpenStack's services accept from each other.
 _ID_PATTERN = re.compile(r"req-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{12}")
 #: Returns the fields of the request's caller, under the names of nova's request context.
@@ -73,7 +75,7 @@ def build_request_ids(header: str | None) -> RequestIds:
     return RequestIds(f"req-{uuid4()}", global_id)
 
 
-class RequestContext(context.RequestContext):
+class RequestContext(context.RequestContext, PluginValue):
     """A request context with the attributes of nova's context.
 
     It has no token: plugins cannot call other services in the name of the user.

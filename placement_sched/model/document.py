@@ -3,9 +3,9 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -180,7 +180,44 @@ def find_name(
     return None
 
 
-class NovaObject:
+def _build_plain_error(kind: type, name: str) -> Exception:
+    return AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+
+
+_build_error: Callable[[type, str], Exception] = _build_plain_error
+
+
+def set_attribute_error(build_error: Callable[[type, str], Exception] = _build_plain_error) -> None:
+    """Set the function that builds the error for a missing public attribute.
+
+    It is called with the class of the value and the name of the attribute.
+    """
+    global _build_error  # noqa: PLW0603 - of the process
+    _build_error = build_error
+
+
+class _PluginValueClass(type):
+    """Metaclass that reports missing methods of classes, such as look-ups."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            raise (_build_plain_error if name.startswith("_") else _build_error)(cls, name)
+
+
+class PluginValue(metaclass=_PluginValueClass):
+    """Base class of values of plugins, which reports missing attributes."""
+
+    __slots__ = ()
+
+    # Type checkers would allow any attribute.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise (_build_plain_error if name.startswith("_") else _build_error)(type(self), name)
+
+
+class NovaObject(PluginValue):
     """Base class of values with ``in`` and ``obj_attr_is_set``, as in nova."""
 
     __slots__ = ()

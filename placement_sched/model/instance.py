@@ -89,7 +89,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     def __getattr__(self, name: str) -> Any:
         """Parse the flavor of the record on the first access to ``flavor``."""
         if name != "flavor":
-            raise AttributeError(f"'Instance' object has no attribute {name!r}")
+            return super().__getattr__(name)  # type: ignore[misc] # hidden from type checkers
         document: Mapping[str, Any] = vars(self).get("_flavor") or {}
         flavor = Flavor.from_document(document) if document.keys() - {"id"} else None
         vars(self)["flavor"] = flavor
@@ -147,6 +147,11 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     def system_metadata(self) -> Mapping[str, str | None]:
         """Return system metadata, empty if the current request places it."""
         return self._all_metadata.system_metadata
+
+    @property
+    def power_state(self) -> int:
+        """Return the number of nova's power state that the vm state implies."""
+        return POWER_STATES.get(self.vm_state or "", 0)
 
     @property
     def image_ref(self) -> str | None:

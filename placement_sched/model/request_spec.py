@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.model.context import RequestContext, build_context, read_host
-from placement_sched.model.document import Document, NovaObject
+from placement_sched.model.document import Document, NovaObject, PluginValue
 from placement_sched.model.flavor import Flavor, SizedByFlavor
 from placement_sched.model.hardware.numa import InstanceNUMATopology
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
@@ -111,7 +111,7 @@ class Limits(NovaObject):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestLevelParams:
+class RequestLevelParams(PluginValue):
     """Root provider traits, and groups whose providers must share a subtree."""
 
     root_required: frozenset[str] = frozenset()
@@ -208,7 +208,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkRequest:
+class NetworkRequest(PluginValue):
     """A requested network or existing port.
 
     ``vnic_type``, ``subnet_ids`` (of the port's fixed IPs) and ``segments`` are None if unknown. A
@@ -297,7 +297,7 @@ _MAX_CACHED_PARTS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestSpec(SizedByFlavor):
+class RequestSpec(SizedByFlavor, PluginValue):
     """A request for a number of equal instances.
 
     ``instance_uuid`` is the instance that is being placed. ``instance_uuids``, in lower case with

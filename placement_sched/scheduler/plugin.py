@@ -53,7 +53,7 @@ class MissingName(NamedTuple):
 _READS: ContextVar[tuple[dict[MissingName, None], ...]] = ContextVar("missing names", default=())
 #: Functions of this package between the code that reads a name and :func:`record_missing`.
 _READING = {"__getattr__", "get_missing", "find_spec", "build_missing_error"}
-_READING |= {"record_missing", "_find_reader"}
+_READING |= {"build_attribute_error", "get", "__getitem__", "record_missing", "_find_reader"}
 
 
 def record_missing(name: str, problem: str) -> None:

@@ -22,7 +22,12 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 
 from placement_sched.config.conf import CONF
-from placement_sched.extensions.nova_plugins.missing import build_missing_error, describe_missing
+from placement_sched.extensions.nova_plugins.missing import (
+    build_attribute_error,
+    build_missing_error,
+    describe_missing,
+)
+from placement_sched.model.document import set_attribute_error
 
 _SHIM = "placement_sched.extensions.nova_plugins"
 _SCHEDULER = "placement_sched.scheduler"
@@ -219,6 +224,7 @@ def install() -> bool:
     if has_real_nova():
         return False
     sys.meta_path.insert(0, ShimFinder())
+    set_attribute_error(build_attribute_error)
     cfg.CONF = CONF  # as in nova, options registered on either object are options of both
     # nova's commands install ``_`` as a builtin, and old plugins use it without an import.
     vars(builtins).setdefault("_", lambda text: text)

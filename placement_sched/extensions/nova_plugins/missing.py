@@ -11,14 +11,30 @@ _REASONS = {
     "nova.pci": "its devices are attributes of host_state.pci_stats",
     "nova.compute": "it is part of compute services, and the scheduler runs on none",
     "nova.compute.provider_tree": "plugins can only read the providers of a tree",
+    "nova.context.RequestContext": "plugins get the user, project and roles, but no token",
     "nova.network": "it calls neutron with the token of a user",
     "nova.volume": "it calls cinder with the token of a user",
     "nova.image": "it calls glance with the token of a user",
     "nova.db": "only the functions that the guide lists are provided, without a session",
-    "nova.objects": "hosts, instances, aggregates and groups are recorded, and nothing else",
-    "nova.objects.Flavor": "plugins get only the flavor of the request",
-    "nova.objects.flavor": "plugins get only the flavor of the request",
+    "nova.objects": "the scheduler knows only a part of hosts, instances, aggregates and groups",
+    "nova.objects.Flavor": "plugins get only what the request has of its flavor",
+    "nova.objects.flavor": "plugins get only what the request has of its flavor",
     "SchedulerReportClient": "plugins can only read placement, by methods that the guide lists",
+}
+#: The names of nova's classes whose counterparts have another name.
+_NOVA_NAMES = {
+    "HostAggregate": "Aggregate",
+    "HostInstance": "Instance",
+    "Image": "ImageMeta",
+    "Limits": "SchedulerLimits",
+    "Metric": "MonitorMetric",
+    "MetricList": "MonitorMetricList",
+    "RequestContext": "context.RequestContext",
+    "RequestedGroup": "RequestGroup",
+    "Retry": "SchedulerRetries",
+    "ServerGroup": "InstanceGroup",
+    "ServiceRecord": "Service",
+    "TriedHost": "ComputeNode",
 }
 _FORK = "it is not part of the interface of plugins, or belongs to a fork of nova"
 
@@ -37,3 +53,13 @@ def build_missing_error(
     problem = describe_missing(name)
     record_missing(name, problem)
     return build_error(problem)
+
+
+def build_attribute_error(kind: type, name: str) -> Exception:
+    """Record that a plugin reads a missing attribute, and return the error.
+
+    ``kind`` is the class with or without an instance.
+    """
+    nova_name = _NOVA_NAMES.get(kind.__name__, kind.__name__)
+    package = "nova" if "." in nova_name else "nova.objects"
+    return build_missing_error(f"{package}.{nova_name}.{name}")

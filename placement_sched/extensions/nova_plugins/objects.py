@@ -17,6 +17,7 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.aggregates import ServerGroup as _ServerGroup
 from placement_sched.model.compute_node import COMPUTE_BINARY
 from placement_sched.model.compute_node import ComputeNode as _ComputeNode
+from placement_sched.model.document import PluginValue
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image as ImageMeta
 from placement_sched.model.image import ImageProperties as ImageMetaProps
@@ -33,14 +34,7 @@ def register_all() -> None:
     """Do nothing, because all objects are already registered."""
 
 
-class Lookups(type):
-    """Metaclass of classes with look-ups, which explains missing methods."""
-
-    def __getattr__(cls, name: str) -> Any:
-        raise build_missing_error(f"nova.objects.{cls.__name__}.{name}")
-
-
-class ObjectList(list[Any], metaclass=Lookups):
+class ObjectList(list[Any], PluginValue):
     """A list of objects, with nova's attribute ``objects``."""
 
     def __init__(self, items: Any = (), *, objects: Iterable[Any] | None = None) -> None:
@@ -65,7 +59,7 @@ def require_object(item: T | None, error: str, name: object) -> T:
     return item
 
 
-class Aggregate(HostAggregate, metaclass=Lookups):
+class Aggregate(HostAggregate):
     """Host aggregates by id or uuid."""
 
     @staticmethod
@@ -120,7 +114,7 @@ class AggregateList(ObjectList):
         )
 
 
-class ComputeNode(_ComputeNode, metaclass=Lookups):
+class ComputeNode(_ComputeNode):
     """Compute nodes by uuid or name."""
 
     @staticmethod
@@ -157,7 +151,7 @@ class ComputeNodeList(ObjectList):
         return cls(nodes)
 
 
-class Service(metaclass=Lookups):
+class Service(PluginValue):
     """Compute services by host."""
 
     @staticmethod
@@ -195,7 +189,7 @@ class ServiceList(ObjectList):
         return cls(each for each in services if each.binary == binary)
 
 
-class Instance(HostInstance, metaclass=Lookups):
+class Instance(HostInstance):
     """Instances by uuid."""
 
     @staticmethod
@@ -246,7 +240,7 @@ class InstanceList(ObjectList):
         return [instance.uuid for instance in get_lookups().instances_on(host)]
 
 
-class InstanceGroup(_ServerGroup, metaclass=Lookups):
+class InstanceGroup(_ServerGroup):
     """Server groups by uuid, instance or hint."""
 
     @staticmethod
@@ -269,7 +263,7 @@ class InstanceGroup(_ServerGroup, metaclass=Lookups):
 
 
 @dataclass(frozen=True)
-class CellMapping(metaclass=Lookups):
+class CellMapping(PluginValue):
     """A cell of nova."""
 
     uuid: str
@@ -293,7 +287,7 @@ class CellMappingList(ObjectList):
 
 
 @dataclass(frozen=True)
-class HostMapping(metaclass=Lookups):
+class HostMapping(PluginValue):
     """The cell of a host."""
 
     host: str
@@ -307,7 +301,7 @@ class HostMapping(metaclass=Lookups):
 
 
 @dataclass(frozen=True)
-class InstanceMapping(metaclass=Lookups):
+class InstanceMapping(PluginValue):
     """The cell of an instance."""
 
     instance_uuid: str

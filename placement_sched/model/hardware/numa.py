@@ -10,13 +10,14 @@ from functools import cached_property
 from typing import Any, Self
 
 from placement_sched.limits import MAX_NUMA_CANDIDATES, MAX_NUMA_STEPS
+from placement_sched.model.document import PluginValue
 
 #: nova's numbers for the page size keywords, in place of a size in KiB.
 PAGES_SMALL, PAGES_LARGE, PAGES_ANY = -1, -2, -3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NUMAPagesTopology:
+class NUMAPagesTopology(PluginValue):
     """The memory pages of a NUMA node that have the same size (in KiB)."""
 
     size_kb: int
@@ -36,7 +37,7 @@ class NUMAPagesTopology:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkMetadata:
+class NetworkMetadata(PluginValue):
     """The networks near to a NUMA node, or the networks of an instance."""
 
     physnets: frozenset[str] = frozenset()
@@ -54,7 +55,7 @@ class NetworkMetadata:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NUMACell:
+class NUMACell(PluginValue):
     """A NUMA node of a host, with memory in MB.
 
     ``cpuset`` are the shared CPUs, and ``pcpuset`` the CPUs for pinning. A CPU may be in both sets.
@@ -136,7 +137,7 @@ class NUMACell:
         return memory <= number * pagesize and memory % pagesize == 0
 
 
-class NUMATopology:
+class NUMATopology(PluginValue):
     """The NUMA nodes of a host, false in conditions without nodes.
 
     A report is parsed on first access to its nodes, which most requests never need.
@@ -188,7 +189,7 @@ class ReportedTopology(dict[str, Any]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NUMATopologyLimits:
+class NUMATopologyLimits(PluginValue):
     """Limits for the use of a host's NUMA nodes.
 
     ``network_metadata`` has the requested networks. With ``packing`` the most used nodes are tried
@@ -211,7 +212,7 @@ class NUMATopologyLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceNUMACell:
+class InstanceNUMACell(PluginValue):
     """A NUMA node of an instance, with memory in MB.
 
     ``cpuset`` are its floating virtual CPUs, and ``pcpuset`` its pinned virtual CPUs. ``pagesize``
@@ -261,7 +262,7 @@ class FittedNUMACell(InstanceNUMACell):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceNUMATopology:
+class InstanceNUMATopology(PluginValue):
     """The NUMA nodes of an instance, and its emulator threads policy.
 
     An object without nodes is false in conditions.

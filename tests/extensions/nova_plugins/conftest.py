@@ -10,6 +10,7 @@ import pytest
 from oslo_config import cfg
 
 from placement_sched.extensions.nova_plugins import finder
+from placement_sched.model import document
 
 THIRD_PARTY_PLUGIN_FOLDER = Path(__file__).with_name("third_party")
 
@@ -19,6 +20,7 @@ def uninstalled_nova_shim(monkeypatch: pytest.MonkeyPatch) -> None:
     """Undo the installation of the nova shim, which lasts for a process."""
     monkeypatch.setattr(cfg, "CONF", cfg.CONF)
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.setattr(document, "_build_error", document._build_error)
 
 
 @pytest.fixture

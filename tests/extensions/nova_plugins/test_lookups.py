@@ -232,7 +232,7 @@ def test_message_of_a_nova_exception_contains_its_keyword_values():
 @pytest.mark.parametrize(
     "name", ["InstanceList.get_active_by_window", "ComputeNode.save", "Service.create"]
 )
-def test_missing_method_of_a_nova_object_raises_an_error_that_names_it(name):
+def test_missing_method_of_a_nova_object_raises_an_error_that_names_it(nova_shim, name):
     class_name, _, method = name.partition(".")
     kind = getattr(objects, class_name)
     with pytest.raises(AttributeError, match=rf"nova\.objects\.{name} is not provided here"):

@@ -14,9 +14,10 @@ from placement_sched.extensions.nova_plugins import finder, objects
 from placement_sched.extensions.nova_plugins.missing import describe_missing
 from placement_sched.extensions.nova_plugins.plugin_check import load_classes, try_classes
 from placement_sched.extensions.nova_plugins.report_client import SchedulerReportClient
+from placement_sched.model.instance import HostInstance
 from placement_sched.scheduler import plugin
 from tests.conftest import make_settings
-from tests.support.scheduling import make_report, make_spec
+from tests.support.scheduling import FLAVOR, make_report, make_spec, make_uuid
 
 PLUGIN_TEXT = """
 from nova import objects
@@ -139,9 +140,9 @@ def test_names_of_the_checks_before_the_log_are_logged_by_a_request(explain, plu
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("nova.objects.Flavor.get_by_flavor_id", "plugins get only the flavor of the request"),
-        ("nova.objects.flavor.FlavorList", "plugins get only the flavor of the request"),
-        ("nova.objects.KeyPair", "hosts, instances, aggregates and groups are recorded"),
+        ("nova.objects.Flavor.get_by_flavor_id", "plugins get only what the request has of its"),
+        ("nova.objects.flavor.FlavorList", "plugins get only what the request has of its flavor"),
+        ("nova.objects.KeyPair", "the scheduler knows only a part of hosts"),
         ("nova.db.aggregate_metadata_get_all_by_key", "only the functions that the guide lists"),
     ],
 )
@@ -154,3 +155,73 @@ def test_guide_lists_the_methods_of_the_placement_client_and_the_database():
     names = {name for name in vars(SchedulerReportClient) if "get" in name and name[:2] != "__"}
     names |= {name for name in vars(objects) if name.startswith(("aggregate_", "instance_"))}
     assert [name for name in sorted(names) if f"``{name}``" not in guide] == []
+
+
+ATTRIBUTES_TEXT = """
+from nova import objects
+from nova.scheduler import filters
+
+
+class AttributesFilter(filters.BaseHostFilter):
+    def host_passes(self, host_state, spec_obj):
+        context = spec_obj._context
+        instance = objects.InstanceList.get_by_host(context, host_state.host)[0]
+        for read in (
+            lambda: instance.locked,
+            lambda: instance.get("availability_zone"),
+            lambda: instance["ephemeral_key_uuid"],
+            lambda: objects.Service.get_by_compute_host(context, "cn1").availability_zone,
+            lambda: objects.ComputeNode.get_by_uuid(context, host_state.uuid).service_id,
+            lambda: objects.Flavor.get_by_id(context, 1),
+            lambda: spec_obj.flavor.projects,
+            lambda: spec_obj.image.direct_url,
+            lambda: spec_obj.get_request_group_mapping(),
+            lambda: context.service_catalog,
+            lambda: objects.InstanceList.get_by_host(context, "cn1").get_counts,
+            # Names that exist, private names, and tests whether a field is set.
+            lambda: instance.power_state,
+            lambda: instance._context,
+            lambda: "locked" in instance or instance.obj_attr_is_set("locked"),
+        ):
+            try:
+                read()
+            except Exception:
+                pass
+        return True
+"""
+
+
+def test_missing_attribute_of_an_object_marks_the_row_of_its_reader(
+    plugin_file, sqlite_url, make_app
+):
+    plugin_file.write_text(ATTRIBUTES_TEXT)
+    settings = make_settings(
+        sqlite_url,
+        filter_scheduler__nova_shim=True,
+        filter_scheduler__available_filters=["hiding_plugins.AttributesFilter"],
+        filter_scheduler__enabled_filters=["AttributesFilter"],
+    )
+    app = make_app(settings)
+    app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1")])
+    instance = {"host": "cn1", "node": "cn1", "project_id": "p1", "user_id": "u1", "flavor": FLAVOR}
+    app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", instance)
+    explanation = app.post_json("/scheduler/v1/explain", {"request_spec": make_spec()}).json
+    assert explanation["funnel"]["filters"][0]["missing_names"] == [
+        "nova.objects.Instance.locked",
+        "nova.objects.Instance.availability_zone",
+        "nova.objects.Instance.ephemeral_key_uuid",
+        "nova.objects.Service.availability_zone",
+        "nova.objects.ComputeNode.service_id",
+        "nova.objects.Flavor.get_by_id",
+        "nova.objects.Flavor.projects",
+        "nova.objects.ImageMeta.direct_url",
+        "nova.objects.RequestSpec.get_request_group_mapping",
+        "nova.context.RequestContext.service_catalog",
+        "nova.objects.InstanceList.get_counts",
+    ]
+
+
+def test_missing_attribute_without_the_shim_is_a_plain_error():
+    with plugin.collect_missing() as reads, pytest.raises(AttributeError, match="no attribute"):
+        HostInstance(uuid=make_uuid(1)).locked  # noqa: B018 - the read is tested
+    assert not reads
