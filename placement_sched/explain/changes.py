@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from placement_sched.candidates.columns import Mask
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, can_serve
 from placement_sched.candidates.request import Rules
+from placement_sched.explain.advice import build_change, format_advice
 from placement_sched.explain.nested_values import Names, with_names
-from placement_sched.explain.phrases import format_advice, format_detail
+from placement_sched.explain.phrases import format_detail
 from placement_sched.explain.stages import Reasons, Stage, StageOutcome, TreeRejection
 from placement_sched.model.constraint import IN_TREE, MEMBER_OF, Constraint
 from placement_sched.model.provider import MAX_INT, matches_units
@@ -24,14 +25,6 @@ from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 #: Actions that change the request, not the cloud.
 OF_REQUEST = frozenset({"ask", "ask_traits", "drop_constraint"})
 _Numbers = NDArray[np.int64]
-
-
-def build_change(action: str, values: dict[str, Any], **shown: Any) -> SuggestedChange:
-    """Build a change with its sentence.
-
-    ``shown`` are further values that only the sentence needs.
-    """
-    return SuggestedChange(action, format_advice(action, {**values, **shown}), values)
 
 
 def suggest_dropping(constraint: Constraint, names: Names | None = None) -> SuggestedChange:

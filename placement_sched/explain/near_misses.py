@@ -30,7 +30,8 @@ from placement_sched.candidates.request import Rules, Search, needs_single_provi
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
-from placement_sched.explain.changes import build_change, find_fitting_amounts, suggest_dropping
+from placement_sched.explain.advice import build_change
+from placement_sched.explain.changes import find_fitting_amounts, suggest_dropping
 from placement_sched.explain.stages import CheckedTrees, Stage
 from placement_sched.explain.values import NearMiss, NearMisses
 from placement_sched.model.candidates_query import (

@@ -7,7 +7,7 @@ console therefore build the same sentences. ``names`` maps uuids to names that r
 entry of an unknown kind, from a newer server or an old record, keeps its text.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import accumulate
 
@@ -279,65 +279,3 @@ def _format_group(values: Json) -> str:
 NO_HOST = {"providers": "there is no resource provider", "requested_hosts": "there is no such host"}
 #: All kinds in ``obstacle``: a run may also find no host without a rejection of a single host.
 CODES = frozenset({*KINDS, *NO_HOST, OTHER, "later_instance", "room"})
-
-#: Units of the amounts of a resource class.
-_UNITS = {"MEMORY_MB": " MB", "DISK_GB": " GB"}
-#: The sentences of suggested changes, by action.
-_ADVICE: Mapping[str, Callable[[Json], str]] = {
-    "add_inventory": lambda values: (
-        f"give {values.get('provider', 'it')} an inventory of at least "
-        f"{_format_amount(values, 'total')}"
-    ),
-    "set_inventory": lambda values: _describe_inventory(values, ()),
-    "free": lambda values: _describe_inventory(values, (f"free {_format_amount(values)}",)),
-    "add_capacity": lambda values: _describe_inventory(
-        values, (f"add capacity for {_format_amount(values)}",)
-    ),
-    "make_room": lambda values: (
-        f"free {values['amount']} more of {values['resource_class']} on {values['provider']}"
-    ),
-    "ask": lambda values: (
-        f"request at {'most' if values['amount'] < values['instead_of'] else 'least'} "
-        f"{_format_amount(values)}"
-    ),
-    "remove_trait": lambda values: (
-        f"remove trait {values['traits'][0]} from {values.get('provider', 'its provider')}"
-    ),
-    "add_trait": lambda values: (
-        f"give {values.get('provider', 'its provider')} trait {' or '.join(values['traits'])}"
-    ),
-    "leave_aggregate": lambda values: (
-        f"remove {values.get('provider', 'it')} from aggregate {_join_aggregates(values, 'and')}"
-    ),
-    "join_aggregate": lambda values: (
-        f"add {values.get('provider', 'it')} to aggregate {_join_aggregates(values, 'or')}"
-    ),
-    "ask_traits": lambda values: f"require {describe_traits(values['traits'])}",
-    "raise_option": lambda values: (
-        f"raise {format_option(values)}, or name the host in the request"
-    ),
-    "enable_service": lambda _: "enable its compute service",
-    "drop_constraint": lambda values: apply_text(KINDS[values["kind"]].advice, values),
-}
-
-
-def format_advice(action: str, values: Json) -> str:
-    """Return the sentence of a suggested change."""
-    return _ADVICE[action](values)
-
-
-def _format_amount(values: Json, key: str = "amount") -> str:
-    name = values["resource_class"]
-    return f"{values[key]}{_UNITS.get(name, '')} of {name}"
-
-
-def _describe_inventory(values: Json, parts: Sequence[str]) -> str:
-    name, units = values["resource_class"], values["units"]
-    changes = " and ".join(f"{key} of {name} to {number}" for key, number in units.items())
-    words = " and ".join([*parts, *([f"set {changes}"] if changes else ())])
-    return f"{words} on {values['provider']}" if "provider" in values else words
-
-
-def _join_aggregates(values: Json, conjunction: str) -> str:
-    names = [each["name"] for each in values["aggregates"]]
-    return join_words(names) if conjunction == "and" else " or ".join(names)

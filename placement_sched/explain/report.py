@@ -27,7 +27,8 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import TooComplex
 from placement_sched.explain import values as reports
-from placement_sched.explain.changes import TreeAdvice, build_change
+from placement_sched.explain.advice import build_change
+from placement_sched.explain.changes import TreeAdvice
 from placement_sched.explain.near_misses import (
     BrokenRule,
     TreeNames,
@@ -79,7 +80,7 @@ class SearchRun:
             is_random = self.settings.placement.randomize_allocation_candidates
             values = {"hosts": step.constraint.amount, **step.option.as_json(), "random": is_random}
             rejection = Rejection(kind="limit", values=values)
-            changes = (build_change("raise_option", step.option.as_json()),)
+            changes = (build_change("raise_option", step.option.as_json(), kind="limit"),)
         rejected = reports.Rejected("", "", rejection, changes)
         return replace(step, before=1, after=0, rejected=(rejected,))
 

@@ -10,6 +10,7 @@ import orjson
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, PluginFailed
+from placement_sched.explain.advice import build_change
 from placement_sched.explain.values import FilterReport, Rejected, RequestFilterReport
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.names import canonicalize_uuid
@@ -225,17 +226,17 @@ def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedCh
     """
     if name == "ignore_hosts":
         names = tuple(entry for entry in spec.ignore_hosts if entry.lower() != host.host.lower())
-        return SuggestedChange("ask", "do not ignore it", spec=replace(spec, ignore_hosts=names))
+        return build_change("ask", kind=name, spec=replace(spec, ignore_hosts=names))
     changed_spec = replace(spec, force_hosts=(), force_nodes=())
     if name == "requested_hosts":
         destination = replace(spec.destination, host=None, node=None)
         changed_spec = replace(changed_spec, requested_destination=destination)
-        return SuggestedChange("ask", "name this host in the request, or none", spec=changed_spec)
+        return build_change("ask", kind=name, spec=changed_spec)
     if name == "requested_cell":
         destination = replace(spec.destination, cell=None, allow_cross_cell_move=False)
         changed_spec = replace(spec, requested_destination=destination)
-        return SuggestedChange("ask", f"name its cell {host.cell_uuid}, or none", spec=changed_spec)
-    return SuggestedChange("enable_cell", f"enable its cell {host.cell_uuid}")
+        return build_change("ask", kind=name, spec=changed_spec, cell=host.cell_uuid)
+    return build_change("enable_cell", cell=host.cell_uuid)
 
 
 def _iterate_name_stages(

@@ -16,9 +16,9 @@ _REASONS = {
     "nova.volume": "it calls cinder with the token of a user",
     "nova.image": "it calls glance with the token of a user",
     "nova.db": "only the functions that the guide lists are provided, without a session",
-    "nova.objects": "the scheduler knows only a part of hosts, instances, aggregates and groups",
-    "nova.objects.Flavor": "plugins get only what the request has of its flavor",
-    "nova.objects.flavor": "plugins get only what the request has of its flavor",
+    "nova.objects": "only a part of hosts, instances, aggregates and groups is recorded",
+    "nova.objects.Flavor": "the request has only a part of its flavor",
+    "nova.objects.flavor": "the request has only a part of its flavor",
     "SchedulerReportClient": "plugins can only read placement, by methods that the guide lists",
 }
 #: The names of nova's classes whose counterparts have another name.

@@ -10,7 +10,7 @@ from functools import cache
 from placement_sched.candidates.request import Search
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
-from placement_sched.explain.changes import build_change
+from placement_sched.explain.advice import build_change
 from placement_sched.explain.host_verdict import HostVerdict
 from placement_sched.explain.near_misses import (
     find_nearest_amounts,

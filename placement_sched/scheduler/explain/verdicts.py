@@ -15,7 +15,8 @@ from placement_sched.candidates.request import Search
 from placement_sched.candidates.search import prepare
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownResourceClassOrTrait
-from placement_sched.explain.changes import build_change, suggest_dropping
+from placement_sched.explain.advice import build_change
+from placement_sched.explain.changes import suggest_dropping
 from placement_sched.explain.host_verdict import HostVerdict, RejectReason
 from placement_sched.explain.near_misses import remove_constraints
 from placement_sched.explain.report import map_rejections_by_root

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeVar
 from oslo_log import log
 
 from placement_sched.config.settings import Settings
-from placement_sched.model.flavor import Flavor
+from placement_sched.explain.advice import build_change
 from placement_sched.model.image import ImageProperties
 from placement_sched.model.names import shorten_names
 from placement_sched.model.rejection import Rejection, SuggestedChange, SuggestedChanges
@@ -193,10 +193,7 @@ def all_filters() -> list[type[BaseHostFilter]]:
 def drop_hint(spec: RequestSpec, name: str) -> SuggestedChange:
     """Return the change to a request without a scheduler hint."""
     hints = {key: value for key, value in spec.scheduler_hints.items() if key != name}
-    words = f"remove the scheduler hint {name} from the request"
-    return SuggestedChange(
-        "drop_hint", words, {"hint": name}, spec=replace(spec, scheduler_hints=hints)
-    )
+    return build_change("drop_hint", {"hint": name}, spec=replace(spec, scheduler_hints=hints))
 
 
 def shorten(names: Sequence[str]) -> str:
@@ -213,39 +210,46 @@ def list_values(
 
 
 def suggest_without_extra_specs(
-    spec: RequestSpec, keys: Sequence[str], otherwise: str
+    spec: RequestSpec, keys: Sequence[str], kind: str
 ) -> SuggestedChange:
     """Return the change to a flavor without some extra specs.
 
-    ``otherwise`` is an alternative for the words of the change, such as a change of the host.
+    ``kind`` is the kind of the rejection.
     """
     flavor, removed = spec.flavor, frozenset(keys)
     remaining = {key: value for key, value in flavor.extra_specs.items() if key not in removed}
-    return SuggestedChange(
+    return build_change(
         "drop_extra_specs",
-        f"remove extra spec {shorten(keys)} from the flavor, or {otherwise}",
         list_values("keys", keys),
+        kind=kind,
         spec=replace(spec, flavor=replace(flavor, extra_specs=remaining)),
+        names=shorten(keys),
     )
 
 
-def drop_properties(spec: RequestSpec, keys: Collection[str], words: str) -> SuggestedChange:
-    """Return the change to an image without some properties."""
+def drop_properties(
+    spec: RequestSpec, keys: Collection[str], kind: str, **shown: Any
+) -> SuggestedChange:
+    """Return the change to an image without some properties.
+
+    ``kind`` is the kind of the rejection, and ``shown`` are the values of the sentence.
+    """
     properties = spec.image.properties
     remaining = {key: value for key, value in properties.to_dict().items() if key not in keys}
-    return SuggestedChange(
+    return build_change(
         "change_image_properties",
-        words,
         list_values("keys", [key for key in keys if key in properties]),
+        kind=kind,
         spec=replace(spec, image=replace(spec.image, properties=ImageProperties(remaining))),
+        **shown,
     )
 
 
-def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> SuggestedChange:
+def suggest_smaller(spec: RequestSpec, field: str, maximum: int) -> SuggestedChange:
     """Return the change to a flavor with a smaller value of ``field``."""
-    maximum = getattr(smaller, field)
-    words = f"request at most {maximum} {unit}"
-    return SuggestedChange("ask", words, {field: maximum}, spec=replace(spec, flavor=smaller))
+    change: dict[str, Any] = {field: maximum}
+    smaller = replace(spec.flavor, **change)
+    return build_change("ask", change, kind=field, spec=replace(spec, flavor=smaller))
 
 
 def find_aggregate_minimum(
@@ -341,14 +345,12 @@ class MaximumFilter(BaseHostFilter):
 
     ``maximum_option`` is an option of ``[filter_scheduler]``, ``counted`` an attribute of host
     states. With ``uses_aggregates``, the smallest maximum in the metadata of the host's aggregates
-    overrides the option. ``kind`` is the kind of the rejections, and ``counted_words`` follow "the
-    instances" in a suggested change.
+    overrides the option. ``kind`` is the kind of the rejections.
     """
 
     maximum_option: ClassVar[str]
     counted: ClassVar[str]
     kind: ClassVar[str]
-    counted_words: ClassVar[str] = ""
     uses_aggregates = False
 
     def get_maximum(self, host_state: HostState) -> int:
@@ -371,13 +373,11 @@ class MaximumFilter(BaseHostFilter):
         count, maximum = getattr(host_state, self.counted), self.get_maximum(host_state)
         if maximum:
             surplus = count - maximum + 1
-            words = f"wait for or move away {surplus} of the instances{self.counted_words}"
             after = {self.counted: maximum - 1}
-            yield SuggestedChange("remove_instances", words, {"instances": surplus}, host=after)
+            values = {"instances": surplus}
+            yield build_change("remove_instances", values, kind=self.kind, host=after)
         key, value = self.maximum_option, count + 1
-        words = f"raise {key} to {value}"
         if self.uses_aggregates and aggregate_values_from_key(host_state, key):
-            words += " in the metadata of the host's aggregates"
-            yield SuggestedChange("tag_aggregate", words, {"key": key, "value": value})
+            yield build_change("tag_aggregate", {"key": key, "value": value}, kind="maximum")
         else:
-            yield SuggestedChange("raise_option", words, {"option": key, "value": value})
+            yield build_change("raise_option", {"option": key, "value": value})

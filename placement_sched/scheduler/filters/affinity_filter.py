@@ -3,8 +3,9 @@
 
 from dataclasses import replace
 
+from placement_sched.explain.advice import build_change
 from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MAX_SERVER_PER_HOST
-from placement_sched.model.rejection import Rejection, SuggestedChange, SuggestedChanges
+from placement_sched.model.rejection import Rejection, SuggestedChanges
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     MAX_NAMES_IN_TEXT,
@@ -95,8 +96,8 @@ class ServerGroupAffinityFilter(BaseHostFilter):
         return lambda host_state: None if host_state.host in group_hosts else rejection
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        words = "request an instance outside the server group, or move its members to this host"
-        yield SuggestedChange("leave_group", words, spec=replace(spec_obj, instance_group=None))
+        changed = replace(spec_obj, instance_group=None)
+        yield build_change("leave_group", kind="affinity", spec=changed)
 
 
 class GroupAffinityFilter(ServerGroupAffinityFilter):
@@ -138,11 +139,9 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         if group is None:
             return
         maximum = count_members(host_state, spec_obj, group) + 1
-        raised = f"raise {MAX_SERVER_PER_HOST} to {maximum}"
-        words = f"move a member of the server group away, or {raised}"
         rules = {**group.rules, MAX_SERVER_PER_HOST: maximum}
         changed = replace(spec_obj, instance_group=replace(group, rules=rules))
-        yield SuggestedChange("raise_rule", words, {MAX_SERVER_PER_HOST: maximum}, spec=changed)
+        yield build_change("raise_rule", {MAX_SERVER_PER_HOST: maximum}, spec=changed)
 
 
 class GroupAntiAffinityFilter(ServerGroupAntiAffinityFilter):

@@ -66,9 +66,8 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         rejected = list(_iterate_rejected(self._select_compared_properties(spec_obj), host_state))
-        alternatives = "; ".join(f"{key} {' or '.join(allowed)}" for key, _, allowed in rejected)
-        words = f"use an image with {alternatives}"
-        yield drop_properties(spec_obj, [key for key, _, _ in rejected], words)
+        allowed = {key: values for key, _, values in rejected}
+        yield drop_properties(spec_obj, list(allowed), "aggregate_image_property", allowed=allowed)
 
     def _select_compared_properties(self, spec_obj: RequestSpec) -> Sequence[tuple[str, str]]:
         options = self.settings.filter_scheduler

@@ -56,9 +56,7 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
             for key, name, requirement in iterate_extra_specs(spec_obj)
             if not has_match(sorted(collect_aggregate_values(host_state, name)), requirement)
         ]
-        yield suggest_without_extra_specs(
-            spec_obj, keys, "add them to the host's aggregate metadata"
-        )
+        yield suggest_without_extra_specs(spec_obj, keys, "aggregate_extra_spec")
 
 
 def iterate_extra_specs(spec_obj: RequestSpec) -> Iterator[tuple[str, str, str]]:

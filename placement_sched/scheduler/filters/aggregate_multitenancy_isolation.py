@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 
+from placement_sched.explain.advice import build_change
 from placement_sched.model.aggregates import TENANT_PREFIX, list_projects
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -10,7 +11,6 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     RequestSpec,
-    SuggestedChange,
     SuggestedChanges,
     list_values,
 )
@@ -45,14 +45,9 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         names = sorted(_collect_allowed_projects(host_state))
-        words = f"add project {spec_obj.project_id} to {TENANT_PREFIX} of the host's aggregates"
-        changed = replace(spec_obj, project_id=names[0])
-        yield SuggestedChange(
-            "tag_aggregate",
-            words,
-            {"key": TENANT_PREFIX, **list_values("allowed", names)},
-            spec=changed,
-        )
+        values = {"key": TENANT_PREFIX, **list_values("allowed", names)}
+        changed, project = replace(spec_obj, project_id=names[0]), spec_obj.project_id
+        yield build_change("tag_aggregate", values, kind="project", spec=changed, project=project)
 
 
 def _collect_allowed_projects(host_state: HostState) -> set[str]:

@@ -3,13 +3,13 @@
 
 from dataclasses import replace
 
+from placement_sched.explain.advice import build_change
 from placement_sched.model.aggregates import ZONE_KEY, parse_zones
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
     Rejection,
     RequestSpec,
-    SuggestedChange,
     SuggestedChanges,
 )
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
@@ -40,9 +40,8 @@ class AvailabilityZoneFilter(BaseHostFilter):
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         for zone in sorted(self._list_zones(host_state)):
             changed = replace(spec_obj, availability_zone=zone)
-            yield SuggestedChange(
-                "ask", f"request zone {zone}", {"availability_zone": zone}, spec=changed
-            )
+            values = {"availability_zone": zone}
+            yield build_change("ask", values, kind="availability_zone", spec=changed)
 
     def _list_zones(self, host_state: HostState) -> set[str]:
         names = parse_zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))

@@ -68,7 +68,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
         keys = [
             extra_spec.key for extra_spec in extra_specs if _check_host((extra_spec,), host_state)
         ]
-        yield suggest_without_extra_specs(spec_obj, keys, "make the host report matching values")
+        yield suggest_without_extra_specs(spec_obj, keys, "extra_spec")
 
 
 def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Rejection | None:

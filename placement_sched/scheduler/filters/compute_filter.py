@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ComputeFilter: filter for hosts whose compute service is enabled and up."""
 
+from placement_sched.explain.advice import build_change
 from placement_sched.model.compute_node import is_recently_seen
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
@@ -8,7 +9,6 @@ from placement_sched.scheduler.filters import (
     HostCheck,
     HostState,
     Rejection,
-    SuggestedChange,
     SuggestedChanges,
 )
 
@@ -47,15 +47,13 @@ class ComputeFilter(BaseHostFilter):
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         service, now = host_state.service, self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
-        steps = {}
-        if service["disabled"]:
-            steps["enable_service"] = "enable its compute service"
-        if service.get("forced_down"):
-            steps["unset_forced_down"] = "unset forced_down of its compute service"
-        if not is_recently_seen(service.get("last_seen_up"), False, now, down_time):
-            steps["report_in"] = "make it report again"
+        is_seen = is_recently_seen(service.get("last_seen_up"), False, now, down_time)
+        needed = {
+            "enable_service": service["disabled"],
+            "unset_forced_down": service.get("forced_down"),
+            "report_in": not is_seen,
+        }
+        steps = [step for step, is_needed in needed.items() if is_needed]
         after = {**service, "disabled": False, "forced_down": False, "last_seen_up": now}
-        words = " and ".join(steps.values())
-        yield SuggestedChange(
-            next(iter(steps)), words, {"steps": list(steps)}, host={"service": after}
-        )
+        values = {"steps": steps}
+        yield build_change(steps[0], values, host={"service": after})

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CoreFilter and AggregateCoreFilter: filters by free virtual CPUs."""
 
-from dataclasses import replace
-
 from oslo_log import log
 
 from placement_sched.scheduler.filters import (
@@ -14,7 +12,7 @@ from placement_sched.scheduler.filters import (
     RatioFilter,
     RequestSpec,
     SuggestedChanges,
-    with_flavor,
+    suggest_smaller,
 )
 
 LOG = log.getLogger(__name__)
@@ -48,8 +46,7 @@ class CoreFilter(RatioFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         if maximum := self._build_host_capacity(host_state).max_amount:
-            smaller = replace(spec_obj.flavor, vcpus=maximum)
-            yield with_flavor(spec_obj, smaller, "vcpus", "VCPU")
+            yield suggest_smaller(spec_obj, "vcpus", maximum)
 
     def _build_host_capacity(self, host_state: HostState) -> HostCapacity:
         ratio = self.get_allocation_ratio(host_state)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """DiskFilter and AggregateDiskFilter: filters by free disk."""
 
-from dataclasses import replace
-
 from placement_sched.scheduler.filters import (
     FilterResult,
     HostCapacity,
@@ -12,7 +10,7 @@ from placement_sched.scheduler.filters import (
     RatioFilter,
     RequestSpec,
     SuggestedChanges,
-    with_flavor,
+    suggest_smaller,
 )
 
 
@@ -46,8 +44,7 @@ class DiskFilter(RatioFilter):
         fixed = spec_obj.ephemeral_gb * 1024 + spec_obj.swap
         maximum = (self._build_host_capacity(host_state).max_amount - fixed) // 1024
         if maximum >= 0:
-            smaller = replace(spec_obj.flavor, root_gb=maximum)
-            yield with_flavor(spec_obj, smaller, "root_gb", "GB of root disk")
+            yield suggest_smaller(spec_obj, "root_gb", maximum)
 
     def _build_host_capacity(self, host_state: HostState) -> HostCapacity:
         total, ratio = host_state.total_usable_disk_gb * 1024, self.get_allocation_ratio(host_state)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from oslo_config import cfg
 from oslo_utils.versionutils import VersionPredicate, convert_version_to_str
 
+from placement_sched.explain.advice import build_change
 from placement_sched.model.names import ARCHITECTURES
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
@@ -13,7 +14,6 @@ from placement_sched.scheduler.filters import (
     HostCheck,
     HostState,
     Rejection,
-    SuggestedChange,
     SuggestedChanges,
     drop_properties,
 )
@@ -76,13 +76,14 @@ class ImagePropertiesFilter(BaseHostFilter):
         return check_host
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        supported = map(tuple, host_state.supported_instances or ())
-        words = f"use an image for {' or '.join(map(_join, supported)) or 'no hypervisor'}"
+        supported = [_join(tuple(each)) for each in host_state.supported_instances or ()]
         default = self.settings.filter_scheduler.image_properties_default_architecture
         if default is None or "hw_architecture" in spec_obj.image.properties:
-            yield drop_properties(spec_obj, _COMPARED, words)
+            yield drop_properties(spec_obj, _COMPARED, "image_property", supported=supported)
         else:
-            yield SuggestedChange("change_image_properties", words)
+            yield build_change(
+                "change_image_properties", kind="image_property", supported=supported
+            )
 
 
 def _supports(supported: Iterable[list[str]], required: Sequence[tuple[int, str]]) -> bool:

@@ -25,7 +25,7 @@ class IoOpsFilter(MaximumFilter):
 
     maximum_option = "max_io_ops_per_host"
     counted = "num_io_ops"
-    kind, counted_words = "max_io_ops", " that are busy with disks"
+    kind = "max_io_ops"
 
 
 class AggregateIoOpsFilter(IoOpsFilter):

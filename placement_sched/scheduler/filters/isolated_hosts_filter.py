@@ -3,13 +3,13 @@
 
 from oslo_config import cfg
 
+from placement_sched.explain.advice import build_change
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostCheck,
     HostState,
     Rejection,
     RequestSpec,
-    SuggestedChange,
     SuggestedChanges,
 )
 from placement_sched.scheduler.plugin import build_group_options
@@ -60,7 +60,8 @@ class IsolatedHostsFilter(BaseHostFilter):
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         image, host = spec_obj.image.id, host_state.host
         if host in self.settings.filter_scheduler.isolated_hosts:
-            words = f"use an isolated image, or remove {host} from isolated_hosts"
+            kind = "isolated_host"
         else:
-            words = f"add {host} to isolated_hosts, or use an image other than {image}"
-        yield SuggestedChange("set_option", words, {"option": "filter_scheduler.isolated_hosts"})
+            kind = "isolated_image"
+        values = {"option": "filter_scheduler.isolated_hosts"}
+        yield build_change("set_option", values, kind=kind, image=image, name=host)

@@ -2,13 +2,13 @@
 """MetricsFilter: filter for hosts that report the weighed metrics."""
 
 from placement_sched.config.options.scheduler import parse_weight_setting
+from placement_sched.explain.advice import build_change
 from placement_sched.scheduler.filters import (
     MAX_NAMES_IN_TEXT,
     BaseHostFilter,
     HostState,
     Rejection,
     RequestSpec,
-    SuggestedChange,
     SuggestedChanges,
     list_values,
     shorten,
@@ -39,5 +39,5 @@ class MetricsFilter(BaseHostFilter):
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
-        words = f"make the host report {shorten(missing)}"
-        yield SuggestedChange("report_metrics", words, list_values("metrics", missing))
+        values = list_values("metrics", missing)
+        yield build_change("report_metrics", values, names=shorten(missing))

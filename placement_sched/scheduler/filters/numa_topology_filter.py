@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from oslo_config import cfg
 
+from placement_sched.explain.advice import build_change
 from placement_sched.model.hardware.numa import (
     FitBudget,
     NetworkMetadata,
@@ -21,7 +22,6 @@ from placement_sched.scheduler.filters import (
     HostCheck,
     Passed,
     Rejection,
-    SuggestedChange,
     SuggestedChanges,
     get_reported_ratio,
 )
@@ -90,10 +90,7 @@ class NUMATopologyFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without a NUMA topology."""
-        words = "request no NUMA topology, or free capacity on the NUMA nodes of the host"
-        yield SuggestedChange(
-            "drop_numa_topology", words, spec=replace(spec_obj, numa_topology=None)
-        )
+        yield build_change("drop_numa_topology", spec=replace(spec_obj, numa_topology=None))
 
     def _build_limits(self, host_state: HostState, spec_obj: RequestSpec) -> NUMATopologyLimits:
         networks, settings = spec_obj.network_metadata, self.settings

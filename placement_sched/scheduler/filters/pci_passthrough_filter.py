@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 
+from placement_sched.explain.advice import build_change
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -10,7 +11,6 @@ from placement_sched.scheduler.filters import (
     HostCheck,
     Passed,
     Rejection,
-    SuggestedChange,
     SuggestedChanges,
 )
 from placement_sched.scheduler.host_state import HostState
@@ -52,5 +52,4 @@ class PciPassthroughFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a request without PCI devices."""
-        words = "free such PCI devices on the host, or request none"
-        yield SuggestedChange("drop_pci_requests", words, spec=replace(spec_obj, pci_requests=None))
+        yield build_change("drop_pci_requests", spec=replace(spec_obj, pci_requests=None))

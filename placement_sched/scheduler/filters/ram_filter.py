@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """RamFilter and AggregateRamFilter: filters by free memory."""
 
-from dataclasses import replace
-
 from placement_sched.scheduler.filters import (
     FilterResult,
     HostCapacity,
@@ -12,7 +10,7 @@ from placement_sched.scheduler.filters import (
     RatioFilter,
     RequestSpec,
     SuggestedChanges,
-    with_flavor,
+    suggest_smaller,
 )
 
 
@@ -41,8 +39,7 @@ class RamFilter(RatioFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         if maximum := self._build_host_capacity(host_state).max_amount:
-            smaller = replace(spec_obj.flavor, memory_mb=maximum)
-            yield with_flavor(spec_obj, smaller, "memory_mb", "MB of memory")
+            yield suggest_smaller(spec_obj, "memory_mb", maximum)
 
     def _build_host_capacity(self, host_state: HostState) -> HostCapacity:
         total, ratio = host_state.total_usable_ram_mb, self.get_allocation_ratio(host_state)

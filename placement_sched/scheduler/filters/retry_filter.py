@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from placement_sched.explain.advice import build_change
 from placement_sched.model.request_spec import TriedHost
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -11,7 +12,6 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     RequestSpec,
-    SuggestedChange,
     SuggestedChanges,
 )
 
@@ -32,11 +32,7 @@ class RetryFilter(BaseHostFilter):
         return lambda host: rejection if (host.host, host.nodename) in nodes else None
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        yield SuggestedChange(
-            "ask",
-            "remove the host from the request's retry hosts",
-            spec=replace(spec_obj, retry=None),
-        )
+        yield build_change("ask", kind="retry", spec=replace(spec_obj, retry=None))
 
 
 def _collect_node_names(tried: Iterable[TriedHost]) -> frozenset[tuple[str, str]]:

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 
+from placement_sched.explain.advice import build_change
 from placement_sched.model.preferences import MAX_SKEW
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -10,7 +11,6 @@ from placement_sched.scheduler.filters import (
     HostState,
     Rejection,
     RequestSpec,
-    SuggestedChange,
     SuggestedChanges,
 )
 
@@ -58,9 +58,7 @@ class TopologySpreadFilter(BaseHostFilter):
         spread = spec_obj.spread
         if rejection is not None and spread is not None and rejection.actual is not None:
             request = replace(spread.request, max_skew=rejection.actual)
-            words = f"raise {MAX_SKEW} to {rejection.actual}"
             changed = replace(spec_obj, spread=replace(spread, request=request))
-            yield SuggestedChange("raise_skew", words, {MAX_SKEW: rejection.actual}, spec=changed)
-        words = "request an instance outside the server group"
+            yield build_change("raise_skew", {MAX_SKEW: rejection.actual}, spec=changed)
         changed = replace(spec_obj, instance_group=None, spread=None)
-        yield SuggestedChange("leave_group", words, spec=changed)
+        yield build_change("leave_group", kind="topology_spread", spec=changed)

@@ -74,4 +74,4 @@ class TrustedFilter(BaseHostFilter):
         return Rejection(kind="trust_level", requested=requested_trust, actual=trust, values=cause)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        yield suggest_without_extra_specs(spec_obj, [_KEY], "have the host attested at that level")
+        yield suggest_without_extra_specs(spec_obj, [_KEY], "trust_level")

@@ -3,14 +3,13 @@
 
 from dataclasses import replace
 
+from placement_sched.explain.advice import build_change
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.names import format_count
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
     Rejection,
     RequestSpec,
-    SuggestedChange,
     SuggestedChanges,
 )
 from placement_sched.scheduler.filters.utils import collect_aggregate_values
@@ -38,9 +37,12 @@ class TypeAffinityFilter(BaseHostFilter):
         items = host_state.instances.items()
         remaining = {uuid: each for uuid, each in items if _is_same(each.flavor, spec_obj.flavor)}
         count = len(host_state.instances) - len(remaining)
-        words = f"move away {format_count(count, 'instance')} of other flavors"
-        after = {"instances": remaining}
-        yield SuggestedChange("remove_instances", words, {"instances": count}, host=after)
+        yield build_change(
+            "remove_instances",
+            {"instances": count},
+            kind="other_flavors",
+            host={"instances": remaining},
+        )
 
 
 def _is_same(flavor: Flavor | None, requested: Flavor) -> bool:
@@ -68,7 +70,7 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         names = sorted(collect_aggregate_values(host_state, "instance_type"))
-        words = f"request flavor {' or '.join(names)}, or add {spec_obj.flavor.name} to "
-        words += "instance_type of the host's aggregates"
+        name = spec_obj.flavor.name
         changed = replace(spec_obj, flavor=replace(spec_obj.flavor, name=names[0]))
-        yield SuggestedChange("ask", words, {"flavors": names}, spec=changed)
+        values = {"flavors": names}
+        yield build_change("ask", values, kind="aggregate_flavors", spec=changed, flavor=name)

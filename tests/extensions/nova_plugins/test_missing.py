@@ -140,9 +140,9 @@ def test_names_of_the_checks_before_the_log_are_logged_by_a_request(explain, plu
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("nova.objects.Flavor.get_by_flavor_id", "plugins get only what the request has of its"),
-        ("nova.objects.flavor.FlavorList", "plugins get only what the request has of its flavor"),
-        ("nova.objects.KeyPair", "the scheduler knows only a part of hosts"),
+        ("nova.objects.Flavor.get_by_flavor_id", "the request has only a part of its flavor"),
+        ("nova.objects.flavor.FlavorList", "the request has only a part of its flavor"),
+        ("nova.objects.KeyPair", "only a part of hosts"),
         ("nova.db.aggregate_metadata_get_all_by_key", "only the functions that the guide lists"),
     ],
 )

@@ -27,7 +27,9 @@ def test_changed_request_lacks_only_the_named_hint_extra_spec_or_property():
     hints = {"query": "x", "group": "g"}
     request = build_spec({"a": "1", "b": "2"}, {"os_type": "linux"}, scheduler_hints=hints)
     assert drop_hint(request, "query").spec.scheduler_hints == {"group": ["g"]}
-    assert suggest_without_extra_specs(request, ["a"], "").spec.flavor.extra_specs == {"b": "2"}
-    change = drop_properties(request, ["os_type", "hw_vif_model"], "")
+    change = suggest_without_extra_specs(request, ["a"], "extra_spec")
+    assert change.spec.flavor.extra_specs == {"b": "2"}
+    names = ["os_type", "hw_vif_model"]
+    change = drop_properties(request, names, "image_property", supported=["x86_64"])
     assert change.spec.image.properties.to_dict() == {}
     assert change.values == {"keys": ["os_type"]}
