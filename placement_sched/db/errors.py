@@ -44,14 +44,19 @@ _MAX_CONNECT_ATTEMPTS = 3
 # MariaDB ends the whole transaction at a deadlock, and then has no savepoint to roll back to. A
 # Galera node may do so without an error before.
 _NO_SAVEPOINT = 1305
-# A value exists. When a Galera node ends or starts, the other nodes change the steps of their
-# AUTO_INCREMENT values, and two nodes may use the same value. Such errors get a code of their own.
-_DUPLICATE, _DUPLICATE_ID = 1062, "duplicate id"
-_ID_KEY = re.compile(r"for key '(?:\w+\.)?PRIMARY'")
+# Errors that are conflicts of cluster nodes if they have this text, and then get this code. When a
+# Galera node ends or starts, the other nodes change the steps of their AUTO_INCREMENT values, and
+# two nodes may use the same value. While a node replaces a trigger, other nodes may read an empty
+# definition.
+_CONFLICT = "conflict of cluster nodes"
+_CONFLICT_TEXTS = {
+    1062: re.compile(r"for key '(?:\w+\.)?PRIMARY'"),
+    1064: re.compile(r"^Unknown trigger has an error in its body: 'Query was empty'"),
+}
 # Conflicts of two writers. A writer must then retry: deadlocks; serialization failures, changed
 # records and changed table definitions; at COMMIT, MySQL's group replication (3101).
 _DEADLOCK = {"40P01", 1213}
-_OTHER_CHANGE = {"40001", 1020, _NO_SAVEPOINT, 1412, 1615, 3101, _DUPLICATE_ID}
+_OTHER_CHANGE = {"40001", 1020, _NO_SAVEPOINT, 1412, 1615, 3101, _CONFLICT}
 _CONCURRENT = _DEADLOCK | _OTHER_CHANGE
 # A lock timeout, or too many locks or transactions.
 _LOCKED = {"55P03", 1205, 1206, 1637}
@@ -322,8 +327,8 @@ def _describe_silence(failure: DBAPIError) -> str:
 
 def _get_code(failure: DBAPIError) -> object:
     code = get_error_code(failure.orig)
-    is_id = code == _DUPLICATE and _ID_KEY.search(_get_driver_message(failure))
-    return _DUPLICATE_ID if is_id else code
+    text = _CONFLICT_TEXTS.get(code) if isinstance(code, int) else None
+    return _CONFLICT if text and text.search(_get_driver_message(failure)) else code
 
 
 def _get_cause_code(failure: Exception) -> object:

@@ -32,7 +32,7 @@ from placement_sched.model.aggregates import (
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
 from placement_sched.model.grouping import split_batches
-from placement_sched.model.names import shorten_names
+from placement_sched.model.names import format_count, shorten_names
 from placement_sched.operations import Progress
 from placement_sched.operations.periodic import PeriodicTask
 from placement_sched.scheduler.caches import AggregateCache
@@ -251,9 +251,9 @@ class RatioUpdater(PeriodicTask):
         self._done, self._epoch = settings, epoch
         if changed:
             LOG.info(
-                "allocation ratios of policies: the inventories of %d providers were updated, and "
-                "%d hosts are in aggregates with a policy",
-                changed,
+                "allocation ratios of policies: the inventories of %s were updated; hosts in "
+                "aggregates with a policy: %d",
+                format_count(changed, "provider"),
                 hosts,
             )
 

@@ -29,6 +29,7 @@ from placement_sched.errors import Invalid, Unavailable
 from placement_sched.limits import MAX_NAMED_INSTANCES, MAX_VIOLATIONS
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.compute_node import Service
+from placement_sched.model.names import format_count
 from placement_sched.model.provider import SHARES, compute_capacity
 from placement_sched.operations.adopt import find_missing_standard_names
 from placement_sched.operations.nova_cloud import compute_nova_data_age, is_read_from_nova
@@ -187,8 +188,8 @@ def _check_rows(database: Database, schema: Result) -> Mapping[str, Result]:
         and "The usage of projects lacks consumers that have allocations but no record. There "
         f"{'is' if consumers == 1 else 'are'} {consumers}. {fix}",
         names
-        and f"{len(names)} standard traits or resource classes are not in the database, such as "
-        f"{names[0]}. The server adds them when it starts. "
+        and f"The database lacks {format_count(len(names), 'standard name')} of traits and "
+        f"resource classes, such as {names[0]}. The server adds them when it starts. "
         'Run "placement-sched db sync" to add them now.',
     )
     return {

@@ -83,7 +83,7 @@ def test_missing_standard_trait_is_an_upgrade_warning(sqlite_database, sqlite_se
     results = check_upgrade(sqlite_database, sqlite_settings)
     check = results["Standard Traits and Resource Classes"]
     assert check.code is Code.WARNING
-    assert check.details.startswith("1 standard traits or resource classes")
+    assert check.details.startswith("The database lacks 1 standard name of traits")
     assert "HW_CPU_X86_AVX2" in check.details
 
 

@@ -6,7 +6,7 @@ import pymysql
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import IntegrityError, OperationalError, PendingRollbackError
+from sqlalchemy.exc import IntegrityError, OperationalError, PendingRollbackError, ProgrammingError
 
 from placement_sched.db.engine import build_database_url, parse_url
 from placement_sched.db.errors import connect, is_worth_retrying, translate_errors
@@ -223,6 +223,21 @@ def test_id_that_another_cluster_node_has_used_is_retried(key, is_retried):
     message = f"Duplicate entry '7' for key '{key}'"
     failure = IntegrityError("INSERT", {}, pymysql.err.IntegrityError(1062, message))
     with pytest.raises(Unavailable if is_retried else IntegrityError) as raised, translate_errors():
+        raise failure
+    assert is_worth_retrying(raised.value) is is_retried
+
+
+@pytest.mark.parametrize(
+    ("message", "is_retried"),
+    [
+        ("Unknown trigger has an error in its body: 'Query was empty'", True),
+        ("You have an error in your SQL syntax near 'X' at line 1", False),
+    ],
+)
+def test_trigger_that_another_cluster_node_replaces_is_retried(message, is_retried):
+    failure = ProgrammingError("INSERT", {}, pymysql.err.ProgrammingError(1064, message))
+    error = Unavailable if is_retried else ProgrammingError
+    with pytest.raises(error) as raised, translate_errors():
         raise failure
     assert is_worth_retrying(raised.value) is is_retried
 

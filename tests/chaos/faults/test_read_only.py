@@ -113,13 +113,14 @@ def test_mariadb_accepts_writes_after_read_only_mode_and_read_only_innodb(
 ):
     with run_mariadb() as server:
         url = server.new_database()
-        create_schema(url)
+        # The superuser may write to a read-only server, if it has created the triggers.
+        superuser_url = server.url("placement", "root")
+        create_schema(superuser_url)
         with open_app(make_app, url) as app:
             check_writes_are_accepted(app)
             server.run("SET GLOBAL read_only = 1")
             check_writes_are_rejected(app)
-            # The superuser may write to a read-only server.
-            check_writes_are_accepted(make_app(make_settings(server.url("placement", "root"))))
+            check_writes_are_accepted(make_app(make_settings(superuser_url)))
             server.run("SET GLOBAL read_only = 0")
             check_writes_are_accepted(app)
             server.restart("--innodb-read-only=1")

@@ -69,7 +69,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
     check_execution_arguments(arguments)
     with open_scheduler(arguments) as scheduler:
         if not arguments.execute:
-            print_plan(arguments, plan_moves(scheduler))
+            print_plan(arguments, plan_moves(scheduler), scheduler.map_aggregate_names())
             if is_report(arguments):
                 print_line("nothing was changed: --execute disables the host and moves instances")
             return 0
@@ -78,7 +78,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
             _disable(nova, arguments)
             plan = plan_moves(scheduler)  # with instances that arrived before the disabling
             if not plan["moves"]:
-                print_plan(arguments, plan)
+                print_plan(arguments, plan, scheduler.map_aggregate_names())
                 status = 1 if plan["stuck"] else 0
             else:
                 status = execute_plan(arguments, scheduler, nova, DRAIN, body, plan)

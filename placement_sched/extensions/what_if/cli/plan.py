@@ -110,10 +110,11 @@ def _run(arguments: argparse.Namespace) -> int:
         request_options.with_option_names(arguments),
     ):
         plan = scheduler.post("plan", body=body)
+        aggregates = scheduler.map_aggregate_names()
     if arguments.execute and plan["moves"]:
         with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
             return execute_plan(arguments, scheduler, nova, PLAN, body, plan)
-    print_plan(arguments, plan)
+    print_plan(arguments, plan, aggregates)
     return 1 if arguments.execute and plan["stuck"] else 0
 
 

@@ -10,6 +10,7 @@ from operator import itemgetter
 from rich.console import Console
 
 from placement_sched.cli.output import Column, Output, make_table, print_output
+from placement_sched.explain.nested_values import Names, with_names
 from placement_sched.model.document import Json
 from placement_sched.model.instance_request import describe_unknown_facts
 from placement_sched.model.names import format_count
@@ -30,10 +31,15 @@ PLAN_MOVE_COLUMNS = (
 )
 
 
-def print_plan(arguments: argparse.Namespace, plan: Json) -> None:
-    """Print a plan: capacity, moves and stuck instances."""
-    rows = [*plan["moves"], *({**row, "from": row["host"]} for row in plan["stuck"])]
-    print_output(arguments, Output(plan, PLAN_MOVE_COLUMNS, rows, partial(_print_plan_parts, plan)))
+def print_plan(arguments: argparse.Namespace, plan: Json, names: Names) -> None:
+    """Print a plan: capacity, moves and stuck instances.
+
+    ``names`` are the names of aggregates in reasons. JSON and YAML keep the uuids.
+    """
+    named = with_names(plan, names)
+    rows = [*named["moves"], *({**row, "from": row["host"]} for row in named["stuck"])]
+    report = partial(_print_plan_parts, named)
+    print_output(arguments, Output(plan, PLAN_MOVE_COLUMNS, rows, report))
 
 
 def _print_plan_parts(plan: Json, console: Console) -> None:

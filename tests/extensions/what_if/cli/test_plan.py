@@ -6,6 +6,11 @@ import json
 import pytest
 
 from tests.cli.conftest import copy_filled_database
+from tests.support.api_clouds import (
+    AGGREGATES_PATH,
+    COMPUTE_HEADERS,
+    create_aggregate_with_metadata,
+)
 from tests.support.scheduling import make_report, make_spec, make_uuid, select_hosts
 
 pytestmark = pytest.mark.slow
@@ -125,3 +130,16 @@ def test_error_in_an_option_of_a_file_of_simulated_changes_names_the_line(run_cl
     (tmp_path / "changes").write_text("overrides:\n  filter_scheduler.nope: 5")
     arguments = ("explain", "--vcpus", "1", "--changes", str(tmp_path / "changes"))
     assert "changes:1: overrides: there is no option" in run_cli(*arguments)[2]
+
+
+def test_reason_of_a_stuck_instance_has_the_name_of_an_aggregate(run_cli, sqlite_app):
+    number = create_aggregate_with_metadata(sqlite_app, "gold", **{"trait:CUSTOM_GOLD": "required"})
+    action = {"add_host": {"host": "cn2"}}
+    path = f"{AGGREGATES_PATH}/{number}/action"
+    response = sqlite_app.post_json(path, action, headers=COMPUTE_HEADERS)
+    uuid = response.json["aggregate"]["uuid"]
+    override = "scheduler.enable_isolated_aggregate_filtering=true"
+    drain = ("plan", "--change", "drain=cn1", "--override", override)
+    assert "gold" in run_cli(*drain)[1]
+    document = json.loads(run_cli(*drain, "--format", "json")[1])
+    assert uuid in document["stuck"][0]["reason"]
