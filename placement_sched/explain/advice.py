@@ -55,7 +55,7 @@ def _join_aggregates(values: Json, conjunction: str) -> str:
     return join_words(names) if conjunction == "and" else " or ".join(names)
 
 
-def _without_extra_specs(otherwise: str) -> str:
+def _build_extra_spec_advice(otherwise: str) -> str:
     return f"remove extra spec {{names}} from the flavor, or {otherwise}"
 
 
@@ -130,11 +130,13 @@ ADVICE: Mapping[str, str | Callable[[Json], str]] = {
     "change_image_properties image_property": lambda values: (
         f"use an image for {' or '.join(values['supported']) or 'no hypervisor'}"
     ),
-    "drop_extra_specs aggregate_extra_spec": _without_extra_specs(
+    "drop_extra_specs aggregate_extra_spec": _build_extra_spec_advice(
         "add them to the host's aggregate metadata"
     ),
-    "drop_extra_specs extra_spec": _without_extra_specs("make the host report matching values"),
-    "drop_extra_specs trust_level": _without_extra_specs("have the host attested at that level"),
+    "drop_extra_specs extra_spec": _build_extra_spec_advice("make the host report matching values"),
+    "drop_extra_specs trust_level": _build_extra_spec_advice(
+        "have the host attested at that level"
+    ),
     "drop_hint": "remove the scheduler hint {hint} from the request",
     "drop_numa_topology": (
         "request no NUMA topology, or free capacity on the NUMA nodes of the host"

@@ -251,7 +251,7 @@ class RatioUpdater(PeriodicTask):
         self._done, self._epoch = settings, epoch
         if changed:
             LOG.info(
-                "allocation ratios of policies: the inventories of %s were updated; hosts in "
+                "allocation ratios of policies: the inventories of %s were updated. Hosts in "
                 "aggregates with a policy: %d",
                 format_count(changed, "provider"),
                 hosts,
