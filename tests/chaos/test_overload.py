@@ -5,6 +5,8 @@ import logging
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from http.client import HTTPConnection, HTTPException
 from multiprocessing.synchronize import Barrier
 from urllib.parse import urlsplit
@@ -48,18 +50,27 @@ API_PATHS = [
     "/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:64&limit=10",
     "/placement/resource_providers?name=cn1",
 ]
+#: A request of several milliseconds. With a shorter one, the process of 32 clients takes longer to
+#: send a request than a client waits.
+LARGE_HOST_COUNT = 1000
+LARGE_PATHS = ["/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:64"]
 
 
-def start_server_with_hosts(serve, database_url: str, **environ: str) -> Server:
-    """Return a server with a worker and 200 hosts."""
-    server = serve(OS_PLACEMENT_DATABASE__CONNECTION=database_url, **environ)
-    hosts = [make_report(f"cn{number}") for number in range(200)]
+def start_server_with_hosts(serve, database_url: str, count: int = 200) -> Server:
+    """Return a server with a worker and ``count`` hosts."""
+    server = serve(OS_PLACEMENT_DATABASE__CONNECTION=database_url)
+    hosts = [make_report(f"cn{number}") for number in range(count)]
     assert server.post("/scheduler/v1/compute_nodes", hosts)[0] < 300
     return server
 
 
 def count_request_outcomes(
-    server, clients: int, seconds: float, timeout: float = 60, readiness_clients: int = 0
+    server,
+    clients: int,
+    seconds: float,
+    timeout: float = 60,
+    readiness_clients: int = 0,
+    paths: Sequence[str] = API_PATHS,
 ) -> Counter[str]:
     """Return counts of the outcomes of clients in two processes.
 
@@ -73,6 +84,7 @@ def count_request_outcomes(
         seconds,
         timeout,
         readiness_clients,
+        paths,
     )
     return sum(counts, Counter())
 
@@ -85,10 +97,11 @@ def _run_client_process(
     seconds: float,
     timeout: float,
     readiness_clients: int,
+    paths: Sequence[str],
 ) -> list[Counter[str]]:
     barrier.wait(120)
     if which < 2:
-        return [count_outcomes_of_clients(seconds, clients, url, API_PATHS, timeout)]
+        return [count_outcomes_of_clients(seconds, clients, url, paths, timeout)]
     outcomes = count_outcomes_of_clients(seconds, readiness_clients, url, [READINESS_PATH], timeout)
     return [Counter({f"{READINESS_PATH} {outcome}": count for outcome, count in outcomes.items()})]
 
@@ -97,7 +110,7 @@ ADMIN_HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
 
 
 def count_outcomes_of_clients(
-    seconds: float, clients: int, url: str, paths: list[str], timeout: float
+    seconds: float, clients: int, url: str, paths: Sequence[str], timeout: float
 ) -> Counter[str]:
     """Let each client request the paths in turn, and count the outcomes.
 
@@ -182,11 +195,12 @@ def test_throughput_is_stable_under_fourfold_load(serve, database_url, record_pr
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_impatient_clients_do_not_stop_a_server(serve, database_url, database, record_property):
-    server = start_server_with_hosts(serve, database_url)
-    count_request_outcomes(server, FEW_CLIENTS, 1)
-    patient_responses = count_request_outcomes(server, FEW_CLIENTS, LOAD_SECONDS)["200"]
+    server = start_server_with_hosts(serve, database_url, LARGE_HOST_COUNT)
+    count_requests = partial(count_request_outcomes, server, paths=LARGE_PATHS)
+    count_requests(FEW_CLIENTS, 1)
+    patient_responses = count_requests(FEW_CLIENTS, LOAD_SECONDS)["200"]
     timeout = PATIENCE_SHARE * IMPATIENT_CLIENTS * LOAD_SECONDS / patient_responses
-    outcomes = count_request_outcomes(server, IMPATIENT_CLIENTS, LOAD_SECONDS, timeout)
+    outcomes = count_requests(IMPATIENT_CLIENTS, LOAD_SECONDS, timeout)
     assert set(outcomes) <= {"200", "503", "gave up"}
     assert server.get("/healthz")[0] == 200
     assert_invariants(database)
