@@ -166,6 +166,8 @@ def build_node(stored: Mapping[str, Any], **columns: Any) -> ComputeNode:
     return ComputeNode(**values)
 
 
+#: The message if no host is recorded.
+NO_HOSTS = "no host is recorded yet: placement-sched nova adopt records the hosts of a nova"
 #: The binary of the service that runs instances on a host.
 COMPUTE_BINARY = "nova-compute"
 

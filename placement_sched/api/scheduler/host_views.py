@@ -15,6 +15,7 @@ from placement_sched.limits import MAX_ATTENTION_HOSTS
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate, parse_zones
 from placement_sched.model.compute_node import (
     HOST_STATES,
+    NO_HOSTS,
     ComputeNode,
     Service,
     is_recently_seen,
@@ -296,8 +297,8 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
         if not (served or records):
             names = {node.host for node in hosts.list_served_nodes(connection)}
             names.update(service.host for service in services.search(connection))
-            message = f"there is no host {host!r}{suggest_name('host', host, names)}"
-            raise NotFound(message, code="scheduler.not_found")
+            reason = suggest_name("host", host, names) if names else f": {NO_HOSTS}"
+            raise NotFound(f"there is no host {host!r}{reason}", code="scheduler.not_found")
         reports = {report.uuid: report for report in compute_nodes.search(connection, host=host)}
         roots = {node.root_id for node in served if node.root_id is not None}
         trees = hosts.map_trees(connection, roots)

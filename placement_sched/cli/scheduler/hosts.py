@@ -22,7 +22,7 @@ from placement_sched.cli.output import (
 )
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.model.aggregates import DEFAULT_POLICY
-from placement_sched.model.compute_node import HOST_STATES
+from placement_sched.model.compute_node import HOST_STATES, NO_HOSTS
 from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
 
@@ -160,7 +160,7 @@ def _iterate_query_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, s
 def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
     rows, aggregates = document["hosts"], document["aggregates"]
     if not rows:
-        return "no host is recorded yet: placement-sched nova adopt records the hosts of a nova"
+        return NO_HOSTS
     hosts = {row["host"] for row in rows}
     names = {
         "host": hosts,

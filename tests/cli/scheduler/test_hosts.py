@@ -102,6 +102,9 @@ def test_host_list_of_an_empty_database_prints_a_message(run_cli, sqlite_url):
         "no host is recorded yet: placement-sched nova adopt records the hosts of a nova\n",
         "",
     )
+    status, _, error = run_cli("show", "cn1")
+    assert status == 1
+    assert "there is no host 'cn1': no host is recorded yet: placement-sched nova adopt" in error
 
 
 def test_json_host_list_equals_the_response_of_the_api(run_cli, cloud):
