@@ -25,6 +25,8 @@ from placement_sched.config.sources import read_sections, with_directories
 from placement_sched.db.migrate import get_newest_revision, read_current_revision
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, NotAdopted, Unavailable, format_error
+from placement_sched.nova.databases import NovaDatabaseUnavailable, get_api_database
+from placement_sched.nova.databases.placements import list_mapped_cells
 from placement_sched.operations import config_check
 from placement_sched.operations.adopt import check_adopted
 from placement_sched.operations.aggregates import find_faults
@@ -112,7 +114,7 @@ def _find_problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
         warnings = config_check.list_extension_warnings(settings)
         problems += [Problem(None, warning, fatal=False) for warning in warnings]
     if arguments.database and not any(problem.fatal for problem in problems):
-        problems += _check_database(settings)
+        problems += [*_check_database(settings), *_check_nova_database(settings)]
     return problems
 
 
@@ -154,6 +156,20 @@ def _check_start(settings: Settings) -> list[Problem]:
         except ConfigurationError as error:
             problems.append(Problem(error.place, error.problem, group=group))
     return problems
+
+
+def _check_nova_database(settings: Settings) -> list[Problem]:
+    if not settings.api_database.connection:
+        return []
+    database = get_api_database(settings)
+    try:
+        with show_waiting("checking nova's API database"), database.read() as connection:
+            list_mapped_cells(connection)
+    except NovaDatabaseUnavailable as failure:
+        return [Problem(None, f"[api_database] connection: {failure.detail}")]
+    finally:
+        database.close()
+    return []
 
 
 def _check_database(settings: Settings) -> list[Problem]:

@@ -349,6 +349,16 @@ def test_config_validate_connects_only_with_the_database_option(run_config_valid
     )
 
 
+def test_config_validate_reads_the_cells_of_nova(run_config_validate, sqlite_url):
+    urls = {"PLACEMENT_DATABASE__CONNECTION": sqlite_url, "API_DATABASE__CONNECTION": sqlite_url}
+    assert run_config_validate(**urls)[0] == 0
+    status, printed, _ = run_config_validate("--database", **urls)
+    assert status == 1
+    problem = "[api_database] connection: the configured database is not nova's API database: "
+    assert f"error: {problem}" in printed
+    assert "cell_mappings" in printed
+
+
 def test_each_plugin_that_cannot_be_imported_is_reported_once(validate_conf):
     status, printed = validate_conf(
         "[filter_scheduler]\navailable_filters = no.First\navailable_filters = no.Second\n"
