@@ -250,7 +250,11 @@ class BodyReader:
 
 
 def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
-    """Read the body into ``environ``, and return whether the stream ended."""
+    """Read the body into ``environ``, and return whether the stream ended.
+
+    A body above ``max_bytes`` is read and dropped, so that the connection can be reused. A body
+    above ``MAX_DISCARDED_BYTES`` is not read to its end.
+    """
     length = parse_length(environ)
     if length is None and not environ.get("wsgi.input_terminated"):
         environ[REJECTED_BODY_KEY] = NO_LENGTH
@@ -260,12 +264,14 @@ def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
         return environ.get("CONTENT_LENGTH", "") in {"", "0"}  # an invalid length may hide a body
     bodies = BodyMemory(max_bytes, total=max_bytes)
     body = bodies.begin(length)
-    end = length or MAX_DISCARDED_BYTES + 1
-    if end <= MAX_DISCARDED_BYTES or length is None:
-        read = environ["wsgi.input"].read
-        while body.size < end and (piece := read(min(end - body.size, _READ_SIZE))):
-            bodies.add(body, piece)
-    size = length or body.size
+    if length is None:  # chunked: a longer body shows at the first byte above the maximum
+        end = MAX_DISCARDED_BYTES + 1
+    else:
+        end = length if length <= MAX_DISCARDED_BYTES else 0
+    read = environ["wsgi.input"].read
+    while body.size < end and (piece := read(min(end - body.size, _READ_SIZE))):
+        bodies.add(body, piece)
+    size = body.size if length is None else length
     if body.size < size <= max_bytes:
         environ[REJECTED_BODY_KEY] = INCOMPLETE
         return False

@@ -217,16 +217,16 @@ def _find_best(
 def remove_constraints(query: CandidatesQuery, dropped: Collection[Constraint]) -> CandidatesQuery:
     """Return the query without these constraints and rules."""
 
-    def select_kept(constraints: Iterable[Constraint], suffix: str = "") -> RequestGroup:
-        parts = (each.part for each in constraints if each not in dropped)
-        return _join_groups(suffix, list(parts))
+    def rebuild_group(constraints: Iterable[Constraint], suffix: str = "") -> RequestGroup:
+        parts = [each.part for each in constraints if each not in dropped]
+        return _join_groups(suffix, parts)
 
     return replace(
         query,
         groups=tuple(
-            select_kept(iterate_constraints(group), group.suffix) for group in query.groups
+            rebuild_group(iterate_constraints(group), group.suffix) for group in query.groups
         ),
-        root=select_kept(iterate_root_constraints(query.root)).traits,
+        root=rebuild_group(iterate_root_constraints(query.root)).traits,
         group_policy="none" if ISOLATE in dropped else query.group_policy,
         same_subtrees=tuple(
             suffixes

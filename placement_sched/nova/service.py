@@ -156,7 +156,8 @@ def count_workers(settings: Settings, requested: int | None) -> int:
 class SharedState:
     """State that all processes share: settings, counters and progress.
 
-    ``listening`` and ``read`` are in shared memory without locks: a killed process leaves no lock.
+    ``listening`` and ``has_read_nova`` are in shared memory without locks: a killed process leaves
+    no lock.
     """
 
     live: LiveSettings
@@ -167,7 +168,9 @@ class SharedState:
     #: The counters of answered calls, if they are enabled.
     call_metrics: CallMetrics | None = None
     #: Whether nova's databases have been read once.
-    read: Any = field(default_factory=lambda: multiprocessing.RawValue(ctypes.c_bool, False))
+    has_read_nova: Any = field(
+        default_factory=lambda: multiprocessing.RawValue(ctypes.c_bool, False)
+    )
 
     @property
     def is_listening(self) -> bool:
@@ -254,7 +257,7 @@ class SyncService(cotyledon.Service):
         """Run a full sync, and then sync changes until :meth:`terminate`."""
         if not repeat_steps([self._prepare, self._follower.read_all], self._stopping, _NOT_YET):
             return
-        self._shared.read.value = True
+        self._shared.has_read_nova.value = True
         freeze_loaded_objects()
         beating = False
         while not self._stopping.is_set():
@@ -354,7 +357,7 @@ class Worker(cotyledon.Service):
         if self._server is None:
             return
         self._listening.set()
-        while not self._shared.read.value:
+        while not self._shared.has_read_nova.value:  # the sync process reads nova's databases
             if self._stopping.wait(0.05):
                 return
         # The first refresh of a process compares everything, and no request should wait for it.

@@ -72,27 +72,32 @@ class HostCache(Generic[T]):
 
         ``versions`` were read earlier in the request. No SQL statement runs if all is current.
         """
-        epoch = get_epoch(connection)
-        if (cached := self._cached)[0] != epoch:
+        epoch, cached = get_epoch(connection), self._cached
+        if cached[0] != epoch:
             cached = self._cached = epoch, {}
-        values, outdated = cached[1], {}
+        _, entries = cached  # another thread may replace self._cached
         result: dict[str, T] = {}
-        cached_of, version_of = values.get, versions.get
+        outdated: dict[str, T | None] = {}
         for key in keys:
-            entry = cached_of(key)
-            if entry is not None and version_of(entry[1], 0) == entry[2]:
-                result[key] = entry[0]
-            else:
-                outdated[key] = None if entry is None else entry[0]
-        if outdated:
-            loaded = self._load(connection, outdated)
-            if len(values) + len(loaded) > self._limit:
-                values.clear()
-            for key, (host, value) in loaded.items():
-                part = change_counters.compute_host_part(host)
+            entry = entries.get(key)
+            if entry is None:
+                outdated[key] = None
+                continue
+            value, part, version = entry
+            if versions.get(part, 0) == version:
                 result[key] = value
-                if len(values) < self._limit:
-                    values[key] = value, part, version_of(part, 0)
+            else:
+                outdated[key] = value
+        if not outdated:
+            return result
+        loaded = self._load(connection, outdated)
+        if len(entries) + len(loaded) > self._limit:
+            entries.clear()
+        for key, (host, value) in loaded.items():
+            result[key] = value
+            if len(entries) < self._limit:
+                part = change_counters.compute_host_part(host)
+                entries[key] = value, part, versions.get(part, 0)
         return result
 
     def __len__(self) -> int:

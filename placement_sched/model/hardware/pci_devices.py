@@ -165,8 +165,8 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
 def build_shortage(pools: Pools, demand: DeviceRequest) -> Rejection:
     """Return the rejection of a host whose pools lack devices for a request.
 
-    It has the number of devices that remain after each filter in :data:`_CONDITIONS`. If enough
-    devices remain, a provider has several pools (:func:`take_devices`).
+    It has the number of devices that remain after each condition in :data:`_CONDITIONS`, up to the
+    first condition that leaves too few.
     """
     fitting, conditions = pools, [{"condition": "free", "devices": count_devices(pools)}]
     for name, describe, keep in _CONDITIONS:
@@ -176,6 +176,7 @@ def build_shortage(pools: Pools, demand: DeviceRequest) -> Rejection:
             conditions.append({"condition": name, "devices": count, **describe(demand)})
         if not fitting or count < demand.count:
             return _build_rejection(demand, conditions, count)
+    # Enough devices remain, so that take_devices() rejected a provider with several pools.
     conditions.append({"condition": "one_pool"})
     return _build_rejection(demand, conditions, count_devices(fitting))
 

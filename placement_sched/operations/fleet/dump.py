@@ -203,7 +203,7 @@ class _Writer:
         return root is not None and root.parent is None and root.name == node.hypervisor_hostname
 
     def _build_host(self, node: ComputeNode) -> Json:
-        entry = {**self._report(node), "last_seen_up": node.last_seen_up}
+        entry = {**self._build_report(node), "last_seen_up": node.last_seen_up}
         if not self._has_root(node):
             return {**entry, "provider": False}
         provider = self._state.providers[node.uuid]
@@ -221,12 +221,14 @@ class _Writer:
             entry["provider_aggregates"] = sorted(provider.aggregates)
         return entry | self._build_children(provider, provider.name)
 
-    def _report(self, node: ComputeNode) -> Json:
+    def _build_report(self, node: ComputeNode) -> Json:
+        """Return sizes, ratios, and other values that a load would not derive."""
         sizes = {name: getattr(node, name) for name in _SIZES}
-        # The default is the node of a report that has only sizes.
-        names = {"host": "h", "hypervisor_hostname": "h", "uuid": cloud.derive_uuid("node", "h")}
-        default = read_report({**names, **sizes}, self._merge_state.defaults).node
-        report = _diff(node, default, _REPORT, *_SIZES, *compute_node.RATIOS.values())
+        any_names = dict.fromkeys(("host", "hypervisor_hostname"), "h")
+        any_names["uuid"] = cloud.derive_uuid("node", "h")
+        derived = read_report({**any_names, **sizes}, self._merge_state.defaults).node
+        report = _diff(node, derived, _REPORT, *_SIZES, *compute_node.RATIOS.values())
+        # In JSON, tuples become lists, as the YAML of the file needs.
         return dict(json.loads(json.dumps(report)))
 
     def _build_provider(self, provider: ProviderState, root: str = "") -> Json:

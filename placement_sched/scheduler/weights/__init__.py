@@ -366,16 +366,21 @@ class WeighRun:
         return tuple(reports)
 
     def build_reports(self, hosts: Sequence[WeighedHost]) -> tuple[HostReport, ...]:
-        """Build reports on some of the hosts, in the order of ``hosts``."""
-        ids = {id(host.obj) for host in hosts}
-        pairs = zip(self.hosts, self.order, strict=True)
-        positions = {id(entry.obj): position for entry, position in pairs if id(entry.obj) in ids}
-        reports = []
-        for weighed in hosts:
+        """Build reports on some hosts of the run, in the order of ``hosts``."""
+        ids = {id(weighed.obj) for weighed in hosts}
+        # The position of each of these host states in the columns.
+        positions = {
+            id(weighed.obj): position
+            for weighed, position in zip(self.hosts, self.order, strict=True)
+            if id(weighed.obj) in ids
+        }
+
+        def build_report(weighed: WeighedHost) -> HostReport:
             host, position = weighed.obj, positions[id(weighed.obj)]
             weights = {column.name: column.report_at(position) for column in self.columns}
-            reports.append(HostReport(host.host, host.nodename, weighed.weight, weights))
-        return tuple(reports)
+            return HostReport(host.host, host.nodename, weighed.weight, weights)
+
+        return tuple(map(build_report, hosts))
 
 
 def run_weighers(
