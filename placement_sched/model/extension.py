@@ -7,16 +7,16 @@ extension: it calls the hooks of the installed extensions. A hook that no extens
 nothing.
 """
 
-import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any, Protocol
 
-LOG = logging.getLogger(__name__)
+from placement_sched.errors import ConfigurationError, format_one_line
+
 ENTRY_POINT_GROUP = "placement_sched.extensions"
 
 
@@ -88,33 +88,67 @@ class Translator(Protocol):
 
 
 @cache
+def load_entry_points() -> Mapping[str, Extension | str]:
+    """Return each extension by name, or the missing module of an absent package.
+
+    Raises :class:`ConfigurationError` if a package is present but cannot be loaded.
+    """
+    points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)
+    return {point.name: _load_entry_point(point) for point in points}
+
+
+def _load_entry_point(point: EntryPoint) -> Extension | str:
+    try:
+        extension = point.load()
+    except Exception as failure:
+        missing = failure.name if isinstance(failure, ModuleNotFoundError) else None
+        # A missing dependency of the extension is an error.
+        if missing is not None and f"{point.module}.".startswith(f"{missing}."):
+            return missing
+        reason = format_one_line(failure)
+        raise ConfigurationError(
+            f"the extension {point.name} ({point.value}) cannot be loaded: {reason}"
+        ) from failure
+    if not isinstance(extension, Extension):
+        raise ConfigurationError(f"the extension {point.name}: {point.value} is no Extension")
+    return extension
+
+
 def find_extensions() -> Mapping[str, Extension]:
     """Return the installed extensions by name, sorted.
 
     An extension whose package is absent is skipped.
     """
-    extensions: dict[str, Extension] = {}
-    for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
-        try:
-            extensions[point.name] = point.load()
-        except ModuleNotFoundError as missing:
-            # A missing dependency of the extension is an error.
-            if missing.name is None or not f"{point.module}.".startswith(f"{missing.name}."):
-                raise
-            LOG.info("the extension %s is not installed: no module %s", point.name, missing.name)
-    return extensions
+    loaded = load_entry_points().items()
+    return {name: extension for name, extension in loaded if isinstance(extension, Extension)}
+
+
+def list_absent_extensions() -> list[str]:
+    """Return a sentence about each extension whose package is absent."""
+    return [
+        f"the extension {name} is not installed: no module {missing}"
+        for name, missing in load_entry_points().items()
+        if isinstance(missing, str)
+    ]
 
 
 def load_hooks(hook: str, disabled: Collection[str] = ()) -> list[Any]:
     """Return the objects that extensions provide for a hook.
 
-    ``disabled`` are names of extensions to leave out (``[DEFAULT] disabled_extensions``).
+    ``disabled`` are names of extensions to leave out (``[DEFAULT] disabled_extensions``). Raises
+    :class:`ConfigurationError` if an object does not exist.
     """
-    return [
-        load_object(path)
-        for name, extension in find_extensions().items()
-        if name not in disabled and (path := getattr(extension, hook))
-    ]
+    hooks: list[Any] = []
+    for name, extension in find_extensions().items():
+        if name in disabled or not (path := getattr(extension, hook)):
+            continue
+        try:
+            hooks.append(load_object(path))
+        except (ImportError, AttributeError) as failure:
+            reason = format_one_line(failure)
+            message = f"the extension {name} cannot load {path} ({hook}): {reason}"
+            raise ConfigurationError(message) from failure
+    return hooks
 
 
 def load_subcommands(group: str) -> list[tuple[str, ModuleType]]:

@@ -23,7 +23,7 @@ from placement_sched.db.engine import build_database_url, parse_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.extension import find_extensions, load_hooks
+from placement_sched.model.extension import list_absent_extensions, load_entry_points, load_hooks
 from placement_sched.model.hardware.pci_requests import list_alias_problems
 from placement_sched.model.names import find_nearest, format_suggestion, suggest_name
 from placement_sched.notifications import create_notifier
@@ -271,10 +271,10 @@ def _list_checks(settings: Settings, clock: Clock) -> list[tuple[str, Callable[[
 
 
 def _check_disabled_extensions(settings: Settings) -> None:
-    installed = list(find_extensions())
+    names = list(load_entry_points())  # also of absent packages, which may be disabled
     for name in settings.DEFAULT.disabled_extensions:
-        if name not in installed:
-            suggestion = suggest_name("extension", name, installed)
+        if name not in names:
+            suggestion = suggest_name("extension", name, names)
             raise ConfigurationError(
                 f"[DEFAULT] disabled_extensions: no extension {name} is installed{suggestion}"
             )
@@ -335,6 +335,8 @@ def log_warnings(settings: Settings, of_extensions: Iterable[str] = ()) -> None:
     """
     # The checks before have run plugins, and the processes of the service inherit their names.
     log_missing_once.cache_clear()
+    for sentence in list_absent_extensions():
+        LOG.info("%s", sentence)
     for warning in of_extensions:
         LOG.warning("plugin: %s", warning)
     for option, reason in WITHOUT_MEANING.items():

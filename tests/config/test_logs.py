@@ -3,6 +3,7 @@
 
 import logging
 from errno import ENOSPC
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from io import StringIO
 
@@ -20,6 +21,7 @@ from placement_sched.config.logs import (
     setup,
 )
 from placement_sched.errors import ConfigurationError
+from placement_sched.model import extension
 from placement_sched.model.context import RequestIds
 from placement_sched.operations.config_check import log_warnings
 from tests.support.states import read_settings_text
@@ -339,3 +341,17 @@ def test_unknown_syslog_facility_stops_a_start(root):
     for check in (check_destination, setup):
         with pytest.raises(ConfigurationError, match=r"the log cannot be set up: .*facility"):
             check(conf)
+
+
+def test_start_logs_an_extension_whose_package_is_absent(tmp_path, monkeypatch, caplog):
+    point = EntryPoint("acme", "no_such_acme:EXTENSION", extension.ENTRY_POINT_GROUP)
+    settings = read_settings_text(tmp_path, "")
+    monkeypatch.setattr(extension, "entry_points", lambda **_: [point])
+    caplog.set_level(logging.INFO)
+    extension.load_entry_points.cache_clear()
+    try:
+        log_warnings(settings)
+    finally:
+        extension.load_entry_points.cache_clear()
+    lines = [record.getMessage() for record in caplog.records]
+    assert "the extension acme is not installed: no module no_such_acme" in lines

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Discovery of extensions, and their hooks."""
 
-import logging
 from importlib.metadata import EntryPoint
 
 import pytest
 
+from placement_sched.errors import ConfigurationError
 from placement_sched.model import extension
-from placement_sched.model.extension import Extension, find_extensions, load_hooks
+from placement_sched.model.extension import (
+    Extension,
+    find_extensions,
+    list_absent_extensions,
+    load_entry_points,
+    load_hooks,
+)
 
 
 @pytest.fixture
@@ -17,15 +23,16 @@ def set_entry_points(monkeypatch):
     def set_entry_points(**values):
         points = [EntryPoint(name, value, "group") for name, value in values.items()]
         monkeypatch.setattr(extension, "entry_points", lambda **_: points)
-        find_extensions.cache_clear()
+        load_entry_points.cache_clear()
 
     yield set_entry_points
     monkeypatch.undo()
-    find_extensions.cache_clear()
+    load_entry_points.cache_clear()
 
 
 FIRST = Extension(options=f"{__name__}:OPTIONS")
 SECOND = Extension()
+THIRD = Extension(gauges="no_such_module:build")
 OPTIONS = {"first": ()}
 
 
@@ -34,11 +41,10 @@ def test_extensions_are_sorted_by_name(set_entry_points):
     assert list(find_extensions().items()) == [("first", FIRST), ("second", SECOND)]
 
 
-def test_extension_without_its_package_is_skipped_with_a_line_in_the_log(set_entry_points, caplog):
-    caplog.set_level(logging.INFO)
+def test_extension_without_its_package_is_skipped_and_reported(set_entry_points):
     set_entry_points(absent="placement_sched.extensions.absent:EXTENSION")
     assert find_extensions() == {}
-    assert [record.getMessage() for record in caplog.records] == [
+    assert list_absent_extensions() == [
         "the extension absent is not installed: no module placement_sched.extensions.absent"
     ]
 
@@ -47,11 +53,41 @@ def test_missing_dependency_of_an_extension_is_an_error(set_entry_points, tmp_pa
     (tmp_path / "extension_without_dependency.py").write_text("import no_such_dependency\n")
     monkeypatch.syspath_prepend(tmp_path)
     set_entry_points(broken="extension_without_dependency:EXTENSION")
-    with pytest.raises(ModuleNotFoundError, match="no_such_dependency"):
+    with pytest.raises(ConfigurationError) as caught:
         find_extensions()
+    assert caught.value.detail == (
+        "the extension broken (extension_without_dependency:EXTENSION) cannot be loaded: "
+        "No module named 'no_such_dependency'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (f"{__name__}:OPTIONS", f"{__name__}:OPTIONS is no Extension"),
+        (f"{__name__}:NO_SUCH_NAME", "has no attribute 'NO_SUCH_NAME'"),
+    ],
+)
+def test_entry_point_without_an_extension_is_an_error_that_names_it(
+    set_entry_points, value, reason
+):
+    set_entry_points(wrong=value)
+    with pytest.raises(ConfigurationError, match="the extension wrong") as caught:
+        find_extensions()
+    assert reason in caught.value.detail
 
 
 def test_hooks_of_disabled_extensions_are_left_out(set_entry_points):
     set_entry_points(first=f"{__name__}:FIRST", second=f"{__name__}:SECOND")
     assert load_hooks("options") == [OPTIONS]
     assert load_hooks("options", ["first"]) == []
+
+
+def test_wrong_path_of_a_hook_is_an_error_that_names_the_extension(set_entry_points):
+    set_entry_points(third=f"{__name__}:THIRD")
+    with pytest.raises(ConfigurationError) as caught:
+        load_hooks("gauges")
+    assert caught.value.detail == (
+        "the extension third cannot load no_such_module:build (gauges): "
+        "No module named 'no_such_module'"
+    )

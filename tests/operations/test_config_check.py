@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduling policies in ``config validate`` and at the start of a server."""
 
+from importlib.metadata import EntryPoint
+
 import pytest
 
 from placement_sched.app import check_parts
 from placement_sched.cli.main import main
 from placement_sched.errors import ConfigurationError
+from placement_sched.model import extension
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 
 pytestmark = pytest.mark.slow
@@ -183,3 +186,21 @@ def test_policy_option_of_several_groups_is_an_error_without_a_group(run_command
         "a.conf:9: error: [dense]: ram_weight_multiplier is the name of several options: "
         "acme_ram_weight_multiplier, filter_scheduler_ram_weight_multiplier\n"
     )
+
+
+def test_unknown_name_of_a_disabled_extension_is_an_error(validate_conf):
+    status, text = validate_conf("[DEFAULT]\ndisabled_extensions = consol\n")
+    assert status == 1
+    assert "[DEFAULT] disabled_extensions: no extension consol is installed" in text
+    assert "console" in text
+
+
+def test_disabled_extension_may_lack_its_package(validate_conf, monkeypatch):
+    point = EntryPoint("acme", "no_such_acme:EXTENSION", extension.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(extension, "entry_points", lambda **_: [point])
+    extension.load_entry_points.cache_clear()
+    try:
+        result = validate_conf("[DEFAULT]\ndisabled_extensions = acme\n")
+    finally:
+        extension.load_entry_points.cache_clear()
+    assert result == (0, "the configuration is valid\n")
