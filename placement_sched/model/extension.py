@@ -89,7 +89,7 @@ class Translator(Protocol):
 
 @cache
 def load_entry_points() -> Mapping[str, Extension | str]:
-    """Return each extension by name, or the missing module of an absent package.
+    """Map each extension to its value, or to a module of its absent package.
 
     Raises :class:`ConfigurationError` if a package is present but cannot be loaded.
     """

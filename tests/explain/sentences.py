@@ -3,6 +3,13 @@
 
 AGGREGATE = "5d1e3c2b-0000-4000-8000-000000000001"
 HOST_AMOUNTS = {"unit": "MB", "capacity": 1500.0, "total": 1000, "allocation_ratio": 1.5}
+VCPU_AMOUNTS = {
+    "resource_class": "VCPU",
+    "unit": "VCPU",
+    "capacity": 11.0,
+    "total": 10,
+    "allocation_ratio": 1.1,
+}
 FAILOVER_CAPACITY = {
     "flavor": "m1.small",
     "requested": 9,
@@ -195,6 +202,16 @@ SENTENCES = [
         "capacity",
         {"resource_class": "MEMORY_MB", "requested": 512, "free": 100.0, **HOST_AMOUNTS},
         "512 MB requested, 100 free of 1000 x 1.5",
+    ),
+    (
+        "capacity",
+        {**VCPU_AMOUNTS, "requested": 10, "free": 9.000000000000002},
+        "10 VCPU requested, 9 free of 10 x 1.1",
+    ),
+    (
+        "capacity",
+        {**VCPU_AMOUNTS, "requested": 1, "free": -1.0},
+        "1 VCPU requested, -1 free of 10 x 1.1",
     ),
     (
         "capacity",

@@ -173,20 +173,20 @@ def _write_aggregates(connection: Connection, merge_state: MergeState) -> None:
 def _create_aggregates(
     connection: Connection, merge_state: MergeState
 ) -> list[tuple[int, HostAggregate, HostAggregate]]:
-    """Create the new aggregates, and list all aggregates that the merge changes.
+    """Create new aggregates, and list all aggregates that the merge changes.
 
     The result has the database id of each, and the aggregate before and after the merge. A new
     aggregate begins without hosts and metadata.
     """
-    before = merge_state.before.aggregates
-    changed = select_changed(before, merge_state.after.aggregates)
+    former = merge_state.before.aggregates
+    changed = select_changed(former, merge_state.after.aggregates)
     for uuid, aggregate in changed.items():
-        if uuid not in before:
+        if uuid not in former:
             with _locate_errors(merge_state, "aggregate", uuid, aggregate.name, "name"):
                 aggregate_ops.create(connection, uuid, aggregate.name, None, merge_state.now)
     ids = {item.uuid: item.id for item in aggregate_rows.read_snapshot(connection)}
     return [
-        (ids[uuid], before.get(uuid) or HostAggregate(id=0, uuid=uuid, name=after.name), after)
+        (ids[uuid], former.get(uuid) or HostAggregate(id=0, uuid=uuid, name=after.name), after)
         for uuid, after in changed.items()
     ]
 

@@ -368,7 +368,7 @@ class WeighRun:
     def build_reports(self, hosts: Sequence[WeighedHost]) -> tuple[HostReport, ...]:
         """Build reports on some hosts of the run, in the order of ``hosts``."""
         ids = {id(weighed.obj) for weighed in hosts}
-        # The position of each of these host states in the columns.
+        # The position of each host state in the columns.
         positions = {
             id(weighed.obj): position
             for weighed, position in zip(self.hosts, self.order, strict=True)

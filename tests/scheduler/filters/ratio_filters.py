@@ -26,7 +26,12 @@ RATIO_AND_LIMIT_BY_FILTER = {
     AggregateDiskFilter: (DISK_RATIO, "disk_gb"),
     AggregateRamFilter: (RAM_RATIO, "memory_mb"),
 }
-DISK_REQUEST_TEXT = "MB of disk requested"
+#: The resource class and the unit of a rejection, by ratio.
+CLASS_AND_UNIT = {
+    CPU_RATIO: ("VCPU", "VCPU"),
+    DISK_RATIO: ("DISK_GB", "MB"),
+    RAM_RATIO: ("MEMORY_MB", "MB"),
+}
 
 
 def build_host_with_usage(kind, total, left, ratio, *metadata):
@@ -58,7 +63,21 @@ def build_request_for_amounts(kind, *amounts):
 
 
 def find_filter_rejection(kind, host, *amounts, **options):
+    """Return requested amount, free amount, total and ratio, or None."""
     plugin = kind.with_settings(build_settings(**options))
-    return find_rejection(
-        plugin, host, build_request_for_amounts(kind, *amounts) if amounts else None
-    )
+    request = build_request_for_amounts(kind, *amounts) if amounts else build_spec()
+    find_rejection(plugin, host, request)
+    rejection = plugin.rejection(host, request)
+    if rejection is None:
+        return None
+    class_and_unit = rejection.values["resource_class"], rejection.values["unit"]
+    assert class_and_unit == CLASS_AND_UNIT[RATIO_AND_LIMIT_BY_FILTER[kind][0]]
+    return read_shortage(rejection)
+
+
+def read_shortage(rejection):
+    """Return the amounts of a rejection."""
+    values = rejection.as_json()
+    assert values["kind"] == "capacity"
+    names = ("requested", "free", "total", "allocation_ratio")
+    return tuple(round(values[name], 6) for name in names)

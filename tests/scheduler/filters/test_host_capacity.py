@@ -5,13 +5,13 @@ import logging
 
 import pytest
 
-from placement_sched.explain.phrases import describe_rejection
 from placement_sched.scheduler.filters import (
     HostCapacity,
     find_aggregate_minimum,
     find_aggregate_ratio,
     get_reported_ratio,
 )
+from tests.scheduler.filters.ratio_filters import read_shortage
 from tests.support.states import build_aggregates, build_host_state, build_settings
 
 
@@ -40,24 +40,24 @@ CPU_RATIO_OPTION = "cpu_allocation_ratio"
 
 
 @pytest.mark.parametrize(
-    ("capacity", "amount", "reason"),
+    ("capacity", "amount", "shortage"),
     [
         (HostCapacity(8, 0, 1.0), 8, None),
         (HostCapacity(8, 8, 2.0), 8, None),
         (HostCapacity(8, 0, 0.5), 4, None),
-        (HostCapacity(8, 9, 1.0), 0, "0 GB requested, -1 free of 8 x 1"),
-        (HostCapacity(8, 1, 1.0), 8, "8 GB requested, 7 free of 8 x 1"),
-        (HostCapacity(131072, 192512, 1.5), 8192, "8192 GB requested, 4096 free of 131072 x 1.5"),
+        (HostCapacity(8, 9, 1.0), 0, (0, -1, 8, 1)),
+        (HostCapacity(8, 1, 1.0), 8, (8, 7, 8, 1)),
+        (HostCapacity(131072, 192512, 1.5), 8192, (8192, 4096, 131072, 1.5)),
         # Eleven tenths of ten are a little more than eleven, in floating point.
         (HostCapacity(10, 1, 1.1), 10, None),
-        (HostCapacity(10, 2, 1.1), 10, "10 GB requested, 9 free of 10 x 1.1"),
-        (HostCapacity(8, 0, 16.0), 9, "9 GB requested, the host has 8 in all"),
-        (HostCapacity(0, 0, 16.0), 1, "1 GB requested, the host has 0 in all"),
+        (HostCapacity(10, 2, 1.1), 10, (10, 9, 10, 1.1)),
+        (HostCapacity(8, 0, 16.0), 9, (9, 128, 8, 16)),
+        (HostCapacity(0, 0, 16.0), 1, (1, 0, 0, 16)),
     ],
 )
-def test_amount_beyond_the_total_times_the_ratio_is_rejected(capacity, amount, reason):
+def test_amount_beyond_the_total_times_the_ratio_is_rejected(capacity, amount, shortage):
     rejection = capacity.find_rejection(amount, "MEMORY_MB", "GB")
-    assert (rejection and describe_rejection(rejection)) == reason
+    assert (rejection and read_shortage(rejection)) == shortage
 
 
 def test_rejection_by_capacity_has_the_amounts_of_the_resource_class():

@@ -9,7 +9,6 @@ from placement_sched.scheduler.filters.ram_filter import AggregateRamFilter, Ram
 from tests.scheduler.filters.ratio_filters import (
     CPU_RATIO,
     DISK_RATIO,
-    DISK_REQUEST_TEXT,
     RAM_RATIO,
     RATIO_AND_LIMIT_BY_FILTER,
     build_host_with_usage,
@@ -43,34 +42,36 @@ def test_suggested_flavor_is_the_largest_that_fits(kind, amounts, total, left, r
 
 
 @pytest.mark.parametrize(
-    ("kind", "total", "left", "amount", "reason"),
+    ("kind", "total", "left", "amount", "shortage"),
     [
-        (CoreFilter, 8, 8, 8, "8 VCPU requested, 4 free of 8 x 1.5"),
-        (DiskFilter, 20, 0, 11, f"11264 {DISK_REQUEST_TEXT}, 10240 free of 20480 x 1.5"),
-        (RamFilter, 1024, 0, 513, "513 MB requested, 512 free of 1024 x 1.5"),
+        (CoreFilter, 8, 8, 8, (8, 4, 8, 1.5)),
+        (DiskFilter, 20, 0, 11, (11264, 10240, 20480, 1.5)),
+        (RamFilter, 1024, 0, 513, (513, 512, 1024, 1.5)),
     ],
 )
-def test_host_without_a_ratio_uses_the_configured_ratio(kind, total, left, amount, reason):
+def test_host_without_a_ratio_uses_the_configured_ratio(kind, total, left, amount, shortage):
     host, name = build_host_with_usage(kind, total, left, None), RATIO_AND_LIMIT_BY_FILTER[kind][0]
     assert find_filter_rejection(kind, host, amount, **{f"DEFAULT__{name}": 2.0}) is None
-    assert find_filter_rejection(kind, host, amount, **{f"DEFAULT__initial_{name}": 1.5}) == reason
+    assert (
+        find_filter_rejection(kind, host, amount, **{f"DEFAULT__initial_{name}": 1.5}) == shortage
+    )
 
 
 @pytest.mark.parametrize(
-    ("kind", "total", "left", "amount", "reason"),
+    ("kind", "total", "left", "amount", "shortage"),
     [
-        (CoreFilter, 8, 4, 3, "3 VCPU requested, 1 free of 8 x 1"),
-        (DiskFilter, 20, 20480, 11, f"11264 {DISK_REQUEST_TEXT}, 9216 free of 20480 x 1"),
-        (RamFilter, 1024, 1024, 600, "600 MB requested, 424 free of 1024 x 1"),
+        (CoreFilter, 8, 4, 3, (3, 1, 8, 1)),
+        (DiskFilter, 20, 20480, 11, (11264, 9216, 20480, 1)),
+        (RamFilter, 1024, 1024, 600, (600, 424, 1024, 1)),
     ],
 )
 def test_earlier_instances_of_a_request_use_cpus_disk_and_memory_of_the_host(
-    kind, total, left, amount, reason
+    kind, total, left, amount, shortage
 ):
     host = build_host_with_usage(kind, total, left, 1.0)
     assert find_filter_rejection(kind, host, amount) is None
     host.consume_from_request(build_request_for_amounts(kind, amount))
-    assert find_filter_rejection(kind, host, amount) == reason
+    assert find_filter_rejection(kind, host, amount) == shortage
 
 
 #: Total and used or free amounts of a host that is full under its own ratio.
@@ -79,44 +80,34 @@ FULL_HOST_USAGE_BY_FILTER = {
     AggregateDiskFilter: (2, 0, 1.0),
     AggregateRamFilter: (1024, 0, 1.0),
 }
-NO_CPU_REASON = "1 VCPU requested, 0 free of 8 x 2"
-NO_DISK_REASON = f"1024 {DISK_REQUEST_TEXT}, 0 free of 2048 x 1"
-NO_RAM_REASON = "512 MB requested, 0 free of 1024 x 1"
+NO_CPU = (1, 0, 8, 2)
+NO_DISK = (1024, 0, 2048, 1)
+NO_RAM = (512, 0, 1024, 1)
 
 
 @pytest.mark.parametrize(
-    ("kind", "metadata", "limit", "reason"),
+    ("kind", "metadata", "limit", "shortage"),
     [
         (AggregateCoreFilter, [{CPU_RATIO: "4.0"}], 32, None),
         (AggregateCoreFilter, [{CPU_RATIO: "3"}, {RAM_RATIO: "1"}], 24, None),
-        (AggregateCoreFilter, [], None, NO_CPU_REASON),
-        (
-            AggregateCoreFilter,
-            [{CPU_RATIO: "1.5"}, {CPU_RATIO: "16"}],
-            None,
-            "1 VCPU requested, -4 free of 8 x 1.5",
-        ),
+        (AggregateCoreFilter, [], None, NO_CPU),
+        (AggregateCoreFilter, [{CPU_RATIO: "1.5"}, {CPU_RATIO: "16"}], None, (1, -4, 8, 1.5)),
         (AggregateDiskFilter, [{DISK_RATIO: "1.5"}], 3.0, None),
-        (AggregateDiskFilter, [], None, NO_DISK_REASON),
-        (AggregateDiskFilter, [{RAM_RATIO: "4"}], None, NO_DISK_REASON),
+        (AggregateDiskFilter, [], None, NO_DISK),
+        (AggregateDiskFilter, [{RAM_RATIO: "4"}], None, NO_DISK),
         (
             AggregateDiskFilter,
             [{DISK_RATIO: "1.25"}, {DISK_RATIO: "2"}],
             None,
-            f"1024 {DISK_REQUEST_TEXT}, 512 free of 2048 x 1.25",
+            (1024, 512, 2048, 1.25),
         ),
         (AggregateRamFilter, [{RAM_RATIO: "1.5"}], 1536, None),
-        (AggregateRamFilter, [], None, NO_RAM_REASON),
-        (AggregateRamFilter, [{CPU_RATIO: "4"}], None, NO_RAM_REASON),
-        (
-            AggregateRamFilter,
-            [{RAM_RATIO: "1.25"}, {RAM_RATIO: "2"}],
-            None,
-            "512 MB requested, 256 free of 1024 x 1.25",
-        ),
+        (AggregateRamFilter, [], None, NO_RAM),
+        (AggregateRamFilter, [{CPU_RATIO: "4"}], None, NO_RAM),
+        (AggregateRamFilter, [{RAM_RATIO: "1.25"}, {RAM_RATIO: "2"}], None, (512, 256, 1024, 1.25)),
     ],
 )
-def test_smallest_allocation_ratio_of_the_aggregates_is_used(kind, metadata, limit, reason):
+def test_smallest_allocation_ratio_of_the_aggregates_is_used(kind, metadata, limit, shortage):
     host = build_host_with_usage(kind, *FULL_HOST_USAGE_BY_FILTER[kind], *metadata)
-    assert find_filter_rejection(kind, host) == reason
+    assert find_filter_rejection(kind, host) == shortage
     assert host.limits == ({} if limit is None else {RATIO_AND_LIMIT_BY_FILTER[kind][1]: limit})
