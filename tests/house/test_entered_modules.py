@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 #: The most modules that a request enters, plugins not counted. Only lower these numbers.
-@pytest.mark.parametrize(("trace", "max_modules"), [(trace_candidates, 38), (trace_selection, 88)])
+@pytest.mark.parametrize(("trace", "max_modules"), [(trace_candidates, 38), (trace_selection, 87)])
 def test_request_enters_few_modules(tmp_path, trace, max_modules):
     modules = trace(tmp_path)
     assert len(modules) <= max_modules, modules
