@@ -335,6 +335,7 @@ def _build_map_data(explanation: Json, stages: Sequence[StagePicture]) -> dict[s
                 "letter": stage.letter,
                 "colour": stage.colour,
                 "removed": stage.removed,
+                "cut": bool(stage.cut),
                 "nodes": stage.nodes,
                 "why": [reasons.setdefault(text, len(reasons)) for _, text in stage.rejected],
             }

@@ -188,7 +188,7 @@ def test_no_valid_host_page_shows_the_smallest_changes_that_admit_a_host(cloud_a
     page = browser.get(ASK_URL_WITHOUT_VALID_HOST)
     assert read_conclusion_text(page).startswith("✗ No valid host.")
     assert page.html.select_one("#funnel").get_text() == "Why no host"
-    assert "0 of 3 hosts could take it. Most: not enough memory" in page.text
+    assert "0 of 3 hosts passed. Most: not enough memory" in page.text
     assert "The first number counts hosts before the host filters." in page.text
     response = cloud_app.post_json(
         "/scheduler/v1/explain",
@@ -233,6 +233,18 @@ def test_rejected_hosts_of_a_funnel_stage_are_paginated(sqlite_app):
         .html.select_one("caption")
         .text.endswith("of 103")
     )
+
+
+def test_hosts_beyond_the_candidate_limit_are_cut_and_not_rejected(browser):
+    page = browser.get(f"{ASK_URL}&override=scheduler.max_placement_results=1")
+    assert "1 of 3 hosts passed. Most others: cut by the limit of hosts, not weighed (2)" in page
+    (stage,) = json.loads(page.html.select_one(".map-data").text)["stages"]
+    assert (stage["cut"], stage["removed"], stage["nodes"]) == (True, 2, [])
+    link = find_link_address(page, stage["name"])
+    of_stage = read_text(browser.get(link).html.select_one("main"))
+    assert "1 of 3 hosts left, 2 cut." in of_stage
+    assert "2 hosts fit, but were cut by the limit and not weighed." in of_stage
+    assert "reject" not in of_stage
 
 
 def test_stage_page_links_to_a_host_with_a_close_link_back_to_the_stage(browser):

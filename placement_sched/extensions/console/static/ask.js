@@ -70,8 +70,8 @@ function readFreshHosts() {
 }
 
 /**
- * Return the stage and reason of each rejected node. Hosts removed by a limit are counted in the
- * result and not listed. If the number of remaining hosts is the same, the limit removed them.
+ * Return the stage and reason of each rejected node. Hosts cut by a limit are counted in the result
+ * and not listed. If the number of remaining hosts is the same, the limit cut them.
  */
 function rejections({ stages, reasons, passed }, hosts) {
   const rejected = new Map();
@@ -79,7 +79,7 @@ function rejections({ stages, reasons, passed }, hosts) {
   for (const node of passed) rejected.delete(node);
   const areKept = new Set(passed);
   const unlisted = hosts.filter(({ node }) => !areKept.has(node) && !rejected.has(node));
-  const cut = stages.find((stage) => !stage.nodes.length);
+  const cut = stages.find((stage) => stage.cut);
   if (cut?.removed === unlisted.length) for (const { node } of unlisted) rejected.set(node, { stage: cut, reason: "" });
   return rejected;
 }
@@ -120,6 +120,7 @@ class Picture {
       const fateOf = ({ node }) => {
         if (ranks.has(node)) return `${selected.has(node) ? "selected" : "passed"}, place ${ranks.get(node)} of ${ranks.size}`;
         const { stage } = rejected.get(node) ?? {};
+        if (stage?.cut) return `${stage.letter}, ${stage.words}`;
         return stage ? `rejected at ${stage.letter}, ${stage.name}` : "not reached";
       };
       const describe = (host) => `${host.host}, zone ${host.zone}: ${fateOf(host)}`;
@@ -134,7 +135,7 @@ class Picture {
         return ranks.has(node) ? { colour: "--stayed", mark: "" } : { colour: "--line", mark: "–" };
       });
       map.dim(new Map([...rejected].map(([node, { stage }]) => [node, colours.get(stage)])));
-      map.titleBy((group) => `${number.format(group.filter(({ node }) => ranks.has(node)).length)} of ${number.format(group.length)} fit`);
+      map.titleBy((group) => [`${number.format(group.filter(({ node }) => ranks.has(node)).length)} of ${number.format(group.length)} fit`]);
       map.onPoint((host) => {
         pointed.textContent = host ? describe(host) : "\u00a0";
         this.lightRow(host && rejected.get(host.node)?.stage.letter);

@@ -107,7 +107,8 @@ class CloudPage {
     this.hosts = this.response.hosts;
     this.byNode = new Map(this.hosts.map((host) => [host.uuid, host]));
     this.every = Math.max(EVERY, 20 * (performance.now() - began));
-    this.find("#as-of").textContent = `as of ${new Date().toTimeString().slice(0, 8)}`;
+    this.readAt = `as of ${new Date().toTimeString().slice(0, 8)}`;
+    this.find("#as-of").textContent = this.readAt;
   }
 
   next() {
@@ -133,7 +134,7 @@ class CloudPage {
         }
       }
     } catch (failure) {
-      this.find("#as-of").textContent = `${this.find("#as-of").textContent.split(":  ")[0]}:  ${failure.message}`;
+      this.find("#as-of").textContent = `${this.readAt}:  ${failure.message}`;
     }
     this.next();
   }
@@ -208,7 +209,8 @@ class CloudPage {
   /** Return how full a group is, for its title. */
   titleOf(hosts) {
     const total = totalOf(hosts, this.part);
-    return `${total.capacity ? `${percent(shareOf(total))} ${titleOf(this.part)} used, ` : ""}${counted(hosts.length, "host")}`;
+    const used = total.capacity ? [`${percent(shareOf(total))} ${titleOf(this.part)} used`] : [];
+    return [...used, counted(hosts.length, "host")];
   }
 
   listen() {

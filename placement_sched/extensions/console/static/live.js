@@ -6,6 +6,7 @@ import { fetchPage } from "./loading.js";
 
 const EVERY = 3000; // milliseconds
 const MAX_ROWS = 300;
+const UNREACHABLE = "The service does not answer. Retrying.";
 let paused = false;
 let timer = null;
 let reading = null;
@@ -64,9 +65,9 @@ async function refresh() {
     const number = insertRows(section, update);
     const at = new Date().toISOString().slice(11, 19);
     if (number) say(number === 1 ? `1 new decision at ${at} UTC` : `${number} new decisions at ${at} UTC`);
-    else if (document.getElementById("news").textContent.startsWith("The service")) say("");
+    else if (document.getElementById("news").textContent === UNREACHABLE) say("");
   } catch (failure) {
-    if (failure.name !== "AbortError") say("The service does not answer. Retrying.");
+    if (failure.name !== "AbortError") say(UNREACHABLE);
   }
   next();
 }

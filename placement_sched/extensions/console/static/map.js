@@ -15,7 +15,7 @@
 //
 // setHosts(hosts)     show other hosts. Focus and selection remain if the hosts still exist
 // groupBy(fn)         fn(host) returns the name of its group and, if any, of its subgroup
-// titleBy(fn)         fn(hosts) returns the text after the name in the title of a group
+// titleBy(fn)         fn(hosts) returns the texts after the name in the title of a group
 // colourBy(fn)        fn(host) returns {colour, mark}. A colour is any of CSS, or the name of a
 //                     variable ("--good"). A mark is "", "hatch", "cross" or up to two letters. It
 //                     conveys the meaning of the colour to people who cannot see colours
@@ -242,7 +242,7 @@ export class HostMap {
 
   redraw() {
     this.#styles = [];
-    for (const block of this.#groups) delete block.words;
+    for (const block of this.#groups) delete block.texts;
     this.#stale = true;
     this.#requestFrame();
   }
@@ -407,11 +407,11 @@ export class HostMap {
     context.fillStyle = resolve(block.outer ? "--ink" : "--quiet");
     context.fillText(name, left, top + title / 2 + 1);
     if (!this.#titles || name !== block.name) return;
-    block.words ??= this.#titles(block.cells.map((at) => this.#hosts[at]));
+    block.texts ??= this.#titles(block.cells.map((at) => this.#hosts[at]));
     context.font = `${Math.min(size, 13)}px system-ui, sans-serif`;
     context.fillStyle = resolve("--quiet");
-    // A long text is shortened at its commas.
-    const parts = block.words.split(", ");
+    // The last texts are left out if there is no space.
+    const parts = [...block.texts];
     while (parts.length && context.measureText(parts.join(", ")).width > left + space - after) parts.pop();
     context.fillText(parts.join(", "), after, top + title / 2 + 1);
   }
