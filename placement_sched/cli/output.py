@@ -25,7 +25,7 @@ from rich.text import Text
 
 from placement_sched.cli.arguments import WrongArguments
 from placement_sched.errors import Invalid
-from placement_sched.model.names import suggest_name
+from placement_sched.model.names import find_nearest, format_suggestion
 from placement_sched.operations import Progress
 
 #: Width of a pipe or file in characters, unless $COLUMNS sets another.
@@ -270,10 +270,9 @@ def _find(columns: Sequence[Column], name: str) -> Column:
     by_key = {_normalize_name(column.name): column for column in columns}
     if _normalize_name(name) not in by_key:
         names = [column.name for column in columns]
-        suggestion = suggest_name("column", name, names)
-        if "There are" not in suggestion:
-            suggestion += f"{' ' if suggestion else '. '}There are: {', '.join(names)}"
-        raise WrongArguments(f"there is no column {name!r}{suggestion}")
+        suggestion = format_suggestion(find_nearest(name, names)) or "."
+        listing = f"There are: {', '.join(names)}"
+        raise WrongArguments(f"there is no column {name!r}{suggestion} {listing}")
     return by_key[_normalize_name(name)]
 
 

@@ -3,9 +3,11 @@
 
 A stage, a reason or a detail has values in JSON. A program that searches its text for them breaks
 with the next correction of a sentence. Functions that take other texts apart are listed here.
+Templates search no text for words, and scripts take no shown text apart.
 """
 
 import ast
+import re
 
 import pytest
 
@@ -174,13 +176,65 @@ def takes_text_apart(node):
             return True
         case ast.Attribute(attr=method):
             return method in FORBIDDEN_METHODS
+        case ast.Compare(left=ast.Constant(value=str(words)), ops=[ast.In() | ast.NotIn()]):
+            return " " in words
     return False
+
+
+#: A search of a template's value for several words, or for the start of a text.
+_SEARCH = re.compile(
+    r"""("[^"]* [^"]*"|'[^']* [^']*')\s+(?:not\s+)?in\s"""
+    r"|\.(?:startswith|endswith|r?partition|r?split)\("
+)
+
+
+def find_searches(template):
+    """Return the searches for words in the statements of a template."""
+    statements = re.findall(r"\{[%{].*?[%}]\}", template, re.DOTALL)
+    return [each for each in statements if _SEARCH.search(each)]
+
+
+def test_templates_search_no_text_for_words():
+    searches = {
+        path.name: found
+        for path in sorted(PACKAGE.rglob("templates/**/*.html"))
+        if (found := find_searches(path.read_text()))
+    }
+    # A node is often named after its host.
+    assert searches.keys() == {"hosts.html"}
+
+
+#: A script that takes a shown text apart.
+_SHOWN_TEXT = re.compile(
+    r"(?:textContent|words|reason|detail)\??\."
+    r"(?:split|startsWith|endsWith|match|replace|includes|slice)\("
+)
+
+
+def test_scripts_take_no_shown_text_apart():
+    scripts = sorted(PACKAGE.rglob("static/*.js"))
+    assert scripts
+    assert [path.name for path in scripts if _SHOWN_TEXT.search(path.read_text())] == []
+    assert _SHOWN_TEXT.search('place.textContent.split(": ")[0]')
 
 
 @pytest.mark.parametrize(
     "line",
-    ["short = reason.partition(' but ')[2]", "x = re.sub('a', '', reason)", "from re import sub"],
+    [
+        "short = reason.partition(' but ')[2]",
+        "x = re.sub('a', '', reason)",
+        "from re import sub",
+        "is_miss = 'constraints but' in reason",
+    ],
 )
 def test_ways_to_take_a_text_apart_are_found(line):
     (part,) = ast.parse(line).body
     assert list(find_names_that_parse(part)) == [get_name(part)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ['{% if "constraints but" in conclusion %}', '{{ "x" if reason.startswith("VCPU") }}'],
+)
+def test_searches_in_templates_are_found(statement):
+    assert find_searches(f"<p>{statement}</p>") == [statement]

@@ -208,6 +208,8 @@ def build_explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
     return {
         "selected": selected,
         "conclusion": f"{count_passed(renamed)} passed" if selected else describe_obstacle(renamed),
+        # The sentence about near misses, which is the only obstacle with constraints.
+        "counts_before_filters": bool(funnel.get("obstacle", {}).get("constraints")),
         "policy": explanation["policy"],
         "query": funnel["allocation_candidates"]["query"],
         "would_fit": [miss["words"] for miss in funnel.get("would_fit", ())],

@@ -147,6 +147,17 @@ def test_explanation_report_without_a_valid_host_shows_the_reason():
     assert "No valid host. no host has 2 VCPU" in page.text.replace("\u2717 ", "")
 
 
+@pytest.mark.parametrize("has_constraints", [False, True])
+def test_remark_on_the_number_of_a_near_miss_depends_on_its_values(has_constraints):
+    found = explanation(steps=[build_step("resources", "VCPU:2", 4, 0)])
+    obstacle = {"stage": "x", "name": "y", "reason": "1 host meets all constraints but VCPU:2"}
+    if has_constraints:
+        obstacle["constraints"] = [{"kind": "capacity", "resource_class": "VCPU"}]
+    found["funnel"] |= {"obstacle": obstacle, "would_fit": [{"words": "cn1 would fit"}]}
+    page = ParsedPage(render_explanation_report(found, FLAVOR_REQUEST, HEADING, {}))
+    assert ("The first number counts hosts" in page.text) == has_constraints
+
+
 def test_explanation_report_loads_no_other_files_and_has_no_scripts():
     html = render_explanation_report(build_explanation(), FLAVOR_REQUEST, HEADING, {})
     page = ParsedPage(html)
