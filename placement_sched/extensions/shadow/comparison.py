@@ -64,12 +64,12 @@ class HostName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostRejection:
-    """The rejection of a host: stage, name, reason and kind."""
+    """The rejection of a host: stage, name, reason, and values with the kind."""
 
     stage: str
     name: str
     reason: str
-    kind: str = OTHER
+    values: Mapping[str, Any] = field(default_factory=lambda: {"kind": OTHER})
 
     def __str__(self) -> str:
         return f"{self.name}: {self.reason}" if self.name else self.reason
@@ -146,7 +146,7 @@ class EvaluationRecord:
             "steps": [step.as_json() for step in self.steps],
             "passed": [[*name, weight] for name, weight in self.passed.items()],
             "rejected": [
-                [*name, rejection.stage, rejection.name, rejection.reason, rejection.kind]
+                [*name, rejection.stage, rejection.name, rejection.reason, rejection.values]
                 for name, rejection in self.rejected.items()
             ],
             "late": sorted(self.late),
@@ -193,7 +193,7 @@ def map_rejections(funnel: Funnel) -> dict[HostName, HostRejection]:
             if len(rejections) >= MAX_SHADOW_REJECTED:
                 return rejections
             reason = describe_rejection(host.rejection)[:_MAX_REASON]
-            rejection = HostRejection(stage, name, reason, host.rejection.kind)
+            rejection = HostRejection(stage, name, reason, host.rejection.as_json())
             rejections.setdefault(HostName(host.host, host.node), rejection)
     return rejections
 
@@ -240,7 +240,7 @@ def judge(
             "our_weight": step.weight,
             "nova_weight": weight,
             "why": why,
-            "kind": rejection and rejection.kind,
+            "rejection": rejection and rejection.values,
         }
         detail = {name: value for name, value in facts.items() if value is not None}
         judged.append(Comparison(verdict, nova_host, detail))
@@ -289,13 +289,13 @@ def _judge(
     if nova is None:
         why = f"nova found no host, but {ours} was chosen here{_format_weight(step.weight)}"
         return shadow_result.ONLY_OURS, why, None
-    ended = f". The attempt failed, and a later attempt was on {outcome.ended_on}"
-    more = ended if outcome.ended_on else ""
+    ended = f"The attempt failed, and a later attempt was on {outcome.ended_on}"
+    more = f". {ended}" if outcome.ended_on else ""
     counterpart = swaps.get_counterpart(nova)
     if ours is not None and (counterpart == ours or counterpart in step.best):
         swaps.swap(nova, ours)
         if nova == ours:
-            return shadow_result.SAME_HOST, more.removeprefix(". ") or None, None
+            return shadow_result.SAME_HOST, ended if more else None, None
         return shadow_result.EQUAL_WEIGHT, f"{nova} weighs the same as {ours}{more}", None
     if ours is not None and step.more and _can_be_equal(notes, step, counterpart):
         why = f"further hosts of the same weight as {ours} that are not recorded: {step.more}"
@@ -407,7 +407,7 @@ def _describe_disagreement(result: ShadowResult) -> Json:
         "nova_host": result.nova_host,
         "nova_weight": detail.get("nova_weight"),
         "why": detail.get("why"),
-        "kind": detail.get("kind"),
+        "rejection": detail.get("rejection"),
     }
 
 

@@ -36,8 +36,9 @@ EVALUATION_ON_HOST_A = build_evaluation_record(build_instance_step("a"))
 OUTCOME_ON_HOST_A, OUTCOME_ON_HOST_B, OUTCOME_ON_HOST_Z, OUTCOME_WITHOUT_HOST = map(
     build_outcome_on_host, ("a", "b", "z", None)
 )
+MEMORY_VALUES = {"kind": "capacity", "resource_class": "MEMORY_MB", "requested": 512, "free": 0}
 MEMORY_REJECTION = HostRejection(
-    "allocation_candidates", "resources", "MEMORY_MB: 0 free of 8, 512 requested", "capacity"
+    "allocation_candidates", "resources", "MEMORY_MB: 0 free of 8, 512 requested", MEMORY_VALUES
 )
 NUM_INSTANCES_REJECTION = HostRejection("filters", "NumInstancesFilter", "50 instances")
 AGGREGATE_REJECTION = HostRejection(
@@ -122,11 +123,11 @@ def test_host_of_lower_weight_is_disagreement_with_both_weights():
     assert (result.detail["our_weight"], result.detail["nova_weight"]) == (3.02, 1.5)
 
 
-def test_disagreement_has_the_kind_of_the_rejection():
+def test_disagreement_has_the_values_of_the_rejection():
     record = build_evaluation_record(build_instance_step("a"), rejected={"b": MEMORY_REJECTION})
     (same,) = judge_outcomes(record, OUTCOME_ON_HOST_A)
     (rejected,) = judge_outcomes(record, OUTCOME_ON_HOST_B)
-    assert (same.detail.get("kind"), rejected.detail["kind"]) == (None, "capacity")
+    assert (same.detail.get("rejection"), rejected.detail["rejection"]) == (None, MEMORY_VALUES)
 
 
 def test_disagreement_without_a_recorded_reason_needs_an_explanation():
@@ -232,7 +233,10 @@ def test_instance_step_without_weighed_hosts_has_no_chosen_host():
             build_instance_step("a", "b", more=2),
             build_instance_step(),
             passed={"a": 1.5},
-            rejected={"c": HostRejection("filters", "ComputeFilter", "down")},
+            rejected={
+                "b": MEMORY_REJECTION,
+                "c": HostRejection("filters", "ComputeFilter", "down"),
+            },
             late=frozenset({"i"}),
             obstacle="why",
         ),

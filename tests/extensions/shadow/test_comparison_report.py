@@ -65,9 +65,10 @@ def test_request_of_several_instances_counts_once():
 
 def test_disagreement_names_both_hosts_and_the_reason():
     facts = {"our_host": "cn1", "nova_host": "cn2"}
-    detail = {"our_weight": 2.0, "nova_weight": 1.25, "why": "cn2 weighs 1.25 here", "kind": "down"}
+    detail = {"our_weight": 2.0, "nova_weight": 1.25, "why": "cn2 weighs 1.25 here"}
+    detail["rejection"] = {"kind": "down", "actual": 93}
     report = build_report([build_result(1, shadow_result.OTHER_HOST, detail=detail, **facts)])
-    assert report["disagreements"][0]["kind"] == "down"
+    assert report["disagreements"][0]["rejection"] == {"kind": "down", "actual": 93}
     assert list(format_report(report)) == [
         "1 request for 1 instance",
         "0 % of 1 compared request agree with nova's choice",

@@ -108,7 +108,13 @@ def test_full_host_is_explained_by_the_rejecting_stage(
     assert result.detail["why"].startswith(
         "cn2 did not pass here: resources: MEMORY_MB: 192 free of 8192, 2048 requested"
     )
-    assert result.detail["kind"] == "capacity"
+    assert result.detail["rejection"] == {
+        "kind": "capacity",
+        "resource_class": "MEMORY_MB",
+        "requested": 2048,
+        "free": 192,
+        "capacity": 8192,
+    }
 
 
 def test_no_valid_host_of_nova_agrees_with_a_funnel_without_hosts(
