@@ -293,6 +293,8 @@ def _build_notice(decision: Decision, hosts: tuple[str, ...]) -> Json:
         "request_id": decision.request_ids.request_id,
         "global_request_id": decision.request_ids.global_request_id,
         "stage": decision.stage,
+        "reason_kind": decision.reason_kind,
+        "reason_subject": decision.reason_subject,
         "instances": [
             {"uuid": place.instance, "host": host}
             for place, host in zip(decision.instances, hosts, strict=True)

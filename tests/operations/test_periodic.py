@@ -314,6 +314,8 @@ def test_waiting_request_that_fits_is_notified_once(make_waiting_task, webhook_o
         "request_id": recorded["request_id"],
         "global_request_id": None,
         "stage": recorded["stage"],
+        "reason_kind": recorded["reason_kind"],
+        "reason_subject": recorded["reason_subject"],
         "instances": [{"uuid": make_uuid(1), "host": "cn7"}],
     }
     task.run_round()
