@@ -29,15 +29,16 @@ class RejectReason:
     @property
     def subject(self) -> Json:
         """Return the kind of the rejection and its subject."""
-        name = {} if self.stage == CANDIDATES else {"filter": self.name}
+        name = {} if self.stage == CANDIDATES or not self.name else {"filter": self.name}
         return phrases.select_subject({**name, **self.rejection.as_json()})
 
     def as_json(self) -> Json:
         """Return the reason as an entry of ``reasons``."""
+        stage = {"stage": self.stage, "name": self.name}
         return {
-            "stage": self.stage,
-            "name": self.name,
+            **stage,
             **phrases.build_reason(self.rejection),
+            **stage,
             "changes": [change.as_json() for change in self.changes],
         }
 

@@ -14,7 +14,8 @@ from placement_sched.model.clock import format_duration
 from placement_sched.model.document import Json
 from placement_sched.model.names import format_count, suggest_names
 
-_Text = str | Callable[[Json], str]
+#: A format string for values, or a function of them.
+Text = str | Callable[[Json], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +29,17 @@ class Kind:
     request without the constraint. ``intro`` precedes the reasons of the ``parts`` of a rejection.
     """
 
-    reason: _Text
-    short: _Text = ""
-    clause: _Text = ""
-    clauses: _Text = ""
-    drop: _Text = ""
-    detail: _Text = ""
-    advice: _Text = ""
-    intro: _Text = ""
+    reason: Text
+    short: Text = ""
+    clause: Text = ""
+    clauses: Text = ""
+    drop: Text = ""
+    detail: Text = ""
+    advice: Text = ""
+    intro: Text = ""
 
 
-def apply_text(text: _Text, values: Json) -> str:
+def apply_text(text: Text, values: Json) -> str:
     """Return a text of a kind for the values of a rejection."""
     return text(values) if callable(text) else text.format_map(values)
 
@@ -94,7 +95,7 @@ def _shorten_shortage(values: Json) -> str:
     return f"{words} for {format_amount(values['requested'], name)}"
 
 
-def _prefix_root(words: _Text) -> _Text:
+def _prefix_root(words: Text) -> Text:
     return lambda values: ("the root " if values.get("root") else "") + apply_text(words, values)
 
 
@@ -114,7 +115,7 @@ def _describe_host_shortage(values: Json) -> str:
     return f"{words}, {values['free']:.12g} free of {total} x {values['allocation_ratio']:.12g}"
 
 
-def _fill(*texts: str) -> _Text:
+def _fill(*texts: str) -> Text:
     """Return a function that formats the first text whose values are given.
 
     Lists are joined. ``{others}`` is the number of names that a list leaves out, and ``{s}`` the
@@ -158,6 +159,18 @@ def _describe_unknown_zone(values: Json) -> str:
     return f"no aggregate has the availability zone {values['requested']!r} (zones: {zones}){hint}"
 
 
+def _describe_unevaluated(values: Json) -> str:
+    if "failure" in values:
+        return f"later filters were not evaluated: {values['failure']}"
+    words = "the reason was not evaluated"
+    if values["reasons"]:
+        words = "only the first reason is shown, without suggested changes"
+    return (
+        f"{words}: for a request of this size, all stages are evaluated for at most "
+        f"{values['maximum']} rejected hosts. Name fewer hosts"
+    )
+
+
 def _describe_query(values: Json) -> str:
     attributes = ", ".join(f"{name} is {value}" for name, value in values["attributes"].items())
     return f"{values['requested']} does not hold: {attributes}".rstrip(": ")
@@ -196,7 +209,7 @@ def _describe_far_networks(values: Json) -> str:
 
 _OVERCOMMIT = "free of {total} x {allocation_ratio:.12g}"
 #: The reasons of ``numa_topology``, by cause. The first group is about the whole host.
-NUMA_CAUSES: Mapping[str, _Text] = {
+NUMA_CAUSES: Mapping[str, Text] = {
     "threads": "thread policy require requested, no core of the host has several threads",
     "nodes": lambda values: (
         f"{format_count(values['requested'], 'NUMA node')} requested, the host "
@@ -265,7 +278,7 @@ def _describe_providers(values: Json) -> str:
 
 
 #: The numbers of PCI devices that remain after each condition.
-_CONDITIONS: Mapping[str, _Text] = {
+_CONDITIONS: Mapping[str, Text] = {
     "free": "{devices} free",
     "specs": _describe_specs,
     "numa_policy": _fill("{devices} near enough to NUMA nodes {host_nodes} (policy {policy})"),
@@ -286,7 +299,7 @@ def _describe_devices(values: Json) -> str:
 
 
 #: The reasons of ``pci_device``, by cause.
-PCI_CAUSES: Mapping[str, _Text] = {
+PCI_CAUSES: Mapping[str, Text] = {
     "no_report": "{requested} PCI devices requested, the host reports none",
     "no_candidate": "no allocation candidate of the host remains",
     "devices": _describe_devices,
@@ -384,6 +397,8 @@ KINDS: Mapping[str, Kind] = {
         "used up by the same request",
     ),
     "claimed": Kind("concurrent requests claimed the remaining capacity or locked the host"),
+    "candidates": Kind("the filters removed all its allocation candidates"),
+    "not_evaluated": Kind(_describe_unevaluated),
     # Host filters.
     "affinity": _build_kind(
         "the server group is on another host", "the server group is on {hosts}{others}"

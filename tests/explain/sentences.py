@@ -198,6 +198,28 @@ PCI_SENTENCES = [
 ]
 #: Kind, values and sentence.
 SENTENCES = [
+    ("candidates", {}, "the filters removed all its allocation candidates"),
+    (
+        "not_evaluated",
+        {"failure": "acme.GPU failed: KeyError"},
+        "later filters were not evaluated: acme.GPU failed: KeyError",
+    ),
+    (
+        "not_evaluated",
+        {"reasons": 1, "maximum": 20},
+        (
+            "only the first reason is shown, without suggested changes: for a request of this "
+            "size, all stages are evaluated for at most 20 rejected hosts. Name fewer hosts"
+        ),
+    ),
+    (
+        "not_evaluated",
+        {"reasons": 0, "maximum": 20},
+        (
+            "the reason was not evaluated: for a request of this size, all stages are evaluated "
+            "for at most 20 rejected hosts. Name fewer hosts"
+        ),
+    ),
     (
         "capacity",
         {"resource_class": "MEMORY_MB", "requested": 512, "free": 100.0, **HOST_AMOUNTS},

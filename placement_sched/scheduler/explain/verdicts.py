@@ -9,7 +9,7 @@ hosts get all reasons.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from placement_sched.candidates.request import Search
 from placement_sched.candidates.search import prepare
@@ -72,18 +72,7 @@ _BUDGET = 250_000
 _COMPARISON_COST = 10
 #: Cost of a constraint of the search, for each request group.
 _CONSTRAINT_COST = 35
-#: Text in place of the further reasons of a host.
-_FIRST_REASON_ONLY = (
-    "only the first reason is shown, without suggested changes: for a request of this size, all "
-    "stages are evaluated for at most {} rejected hosts. Name fewer hosts"
-)
-_NOT_REACHED = (
-    "the reason was not evaluated: for a request of this size, all stages are evaluated for at "
-    "most {} rejected hosts. Name fewer hosts"
-)
-_WITHOUT_CANDIDATES = RejectReason(
-    FILTERS, "", Rejection("the filters removed all its allocation candidates")
-)
+_WITHOUT_CANDIDATES = RejectReason(FILTERS, "", Rejection(kind="candidates"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,8 +358,7 @@ def _explain_rejected(
         for tree in remaining:
             first = of_request[:1] or first_reasons.get((tree.host, tree.node), [])
             # Without a first reason, the run did not reach the host, or a limit dropped it.
-            note = Rejection((_FIRST_REASON_ONLY if first else _NOT_REACHED).format(limit))
-            yield (*first, RejectReason(FILTERS, "", note)), None
+            yield (*first, _build_note(reasons=len(first), maximum=limit)), None
 
 
 def _list_filter_reasons(
@@ -395,9 +383,13 @@ def _list_filter_reasons(
     except PluginFailed as failure:
         yield from run_reasons.values()
         run_reasons = {}
-        words = f"later filters were not evaluated: {failure.detail}"
-        yield RejectReason(FILTERS, "", Rejection(words))
+        yield _build_note(failure=failure.detail)
     yield from run_reasons.values()
+
+
+def _build_note(**values: Any) -> RejectReason:
+    """Return an entry in place of the reasons that were not evaluated."""
+    return RejectReason(FILTERS, "", Rejection(kind="not_evaluated", values=values))
 
 
 @dataclass(frozen=True, slots=True)

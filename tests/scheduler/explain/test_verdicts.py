@@ -216,6 +216,7 @@ def test_filter_that_fails_for_a_host_alone_is_named_after_the_reasons_of_the_ru
     path = f"{ImagePropertiesFilter.__module__}.ImagePropertiesFilter"
     reason = f"later filters were not evaluated: {path} failed: RuntimeError: no image"
     assert failed == ("filters", "", reason)
+    assert verdict["reasons"][-1]["kind"] == "not_evaluated"
 
 
 def test_provider_without_a_host_report_is_rejected_as_no_compute_node(cloud_without_compute_nodes):
@@ -332,7 +333,9 @@ def test_only_the_first_rejected_hosts_of_a_large_request_have_all_reasons(
     assert len(first["reasons"]) == 3
     stored, text = list_reasons(third)
     assert stored == list_reasons(list_verdicts(cloud, "cn7", request=oversized_request_spec)[0])[0]
-    assert text == ("filters", "", module._FIRST_REASON_ONLY.format(2))
+    assert text[:2] == ("filters", "")
+    assert text[2].startswith("only the first reason is shown, without suggested changes: ")
+    assert "at most 2 rejected hosts" in text[2]
     assert [reason["changes"] for reason in third["reasons"]] == [[], []]
     assert third["would_pass"] is None
 
@@ -374,6 +377,8 @@ def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(
     )
     assert (stage, name) == ("filters", "")
     assert why.startswith("the reason was not evaluated")
+    ((note,),) = [entry["reasons"] for entry in result if entry["verdict"] == "rejected"][-1:]
+    assert (note["kind"], note["reasons"]) == ("not_evaluated", 0)
 
 
 def test_rank_in_a_verdict_is_the_rank_for_the_first_instance(cloud):
