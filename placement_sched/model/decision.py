@@ -114,8 +114,8 @@ class DecisionSummary:
     ``instances`` are in the order of the selections. ``request_ids`` are of the request that was
     answered first. ``kind`` is in :data:`KINDS`. ``stage`` and ``reason`` are the stage that left
     no host and its sentence, ``reason_kind`` and ``reason_subject`` the kind and subject (such as a
-    resource class) of its most frequent rejection. They are None if hosts were selected, the last
-    two also in decisions of earlier releases.
+    resource class) of its constraint or, of a filter, its most frequent rejection. They are None if
+    hosts were selected, the last two also in decisions of earlier releases.
     """
 
     uuid: str
