@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import accumulate
 
-from placement_sched.explain.kinds import KINDS, apply_text, format_option
+from placement_sched.explain.kinds import KINDS, Kind, Text, apply_text, format_option
 from placement_sched.explain.nested_values import Names, merge_values, replace_numbers, with_names
 from placement_sched.model.document import Json
 from placement_sched.model.names import format_count, join_words
@@ -72,9 +72,8 @@ def describe_code(kind: str, subject: str | None, names: Names | None = None) ->
 def format_detail(values: Json) -> str:
     """Return the requested value of a constraint, with its group."""
     kind = KINDS.get(values.get("kind", ""))
-    if kind is None or not kind.detail:
-        return str(values.get("detail", ""))
-    return apply_text(kind.detail, values) + _format_group(values)
+    detail = _try_text(kind.detail, values) if kind else ""
+    return detail + _format_group(values) if detail else str(values.get("detail", ""))
 
 
 def format_label(values: Json) -> str:
@@ -94,10 +93,25 @@ def format_reason(values: Json) -> str:
     kind = KINDS.get(values.get("kind", ""))
     if kind is None:
         return str(values.get("reason", ""))
+    words = _try_text(lambda each: _build_reason(kind, each), values)
+    return words or str(values.get("reason") or build_code(values))
+
+
+def _build_reason(kind: Kind, values: Json) -> str:
     if parts := values.get("parts"):
         more = f"; and {values['more']} more" if values.get("more") else ""
         return apply_text(kind.intro, values) + "; ".join(map(format_reason, parts)) + more
     return _add_provider(values, apply_text(kind.reason, values))
+
+
+def _try_text(text: Text, values: Json) -> str:
+    """Return a text of a kind, or an empty text if the values do not make it.
+
+    A plugin or another release may have other values for a kind.
+    """
+    with suppress(AttributeError, LookupError, TypeError, ValueError):
+        return apply_text(text, values)
+    return ""
 
 
 def _add_provider(values: Json, words: str) -> str:
@@ -125,26 +139,21 @@ def build_group_key(entry: Json) -> tuple[str, str]:
 
 
 def _select_values(entry: Json) -> Json:
-    """Return the values of a reason, or its text if they do not make it.
-
-    A plugin or another release may have other values for a kind.
-    """
-    values = {key: value for key, value in entry.items() if key not in {"host", "node"}}
-    with suppress(KeyError, LookupError, TypeError, ValueError):
-        if entry["kind"] in KINDS and format_reason(values) == entry["reason"]:
-            return {key: value for key, value in values.items() if key != "reason"}
-    return {"reason": entry["reason"]}
+    """Return the values of a reason, or its text if they do not make it."""
+    left_out = {"host", "node", "reason"}
+    values = {key: value for key, value in entry.items() if key not in left_out}
+    has_words = values.get("kind") in KINDS and format_reason(values) == entry["reason"]
+    return values if has_words else {"reason": entry["reason"]}
 
 
 def format_clause(stage: str, values: Json, *, several: bool) -> str:
     """Return a clause such as ``RamFilter rejects it``, or its plural."""
     kind = KINDS.get(values.get("kind", ""))
     if several:
-        text = kind and (kind.clauses or kind.clause)
-        return apply_text(text, values) if text else f"{stage} rejects them"
-    if kind and kind.clause:
-        return apply_text(kind.clause, values)
-    return f"{stage} rejects it: {values.get('reason') or format_reason(values)}"
+        words = _try_text(kind.clauses or kind.clause, values) if kind else ""
+        return words or f"{stage} rejects them"
+    words = _try_text(kind.clause, values) if kind else ""
+    return words or f"{stage} rejects it: {values.get('reason') or format_reason(values)}"
 
 
 def describe_would_fit(
@@ -202,7 +211,8 @@ def describe_stage(values: Json, names: Names | None = None) -> str:
 
 def _shorten(values: Json) -> str:
     kind = KINDS.get(values.get("kind", ""))
-    return apply_text(kind.short, values) + _format_group(values) if kind and kind.short else ""
+    words = _try_text(kind.short, values) if kind else ""
+    return words and words + _format_group(values)
 
 
 def describe_hosts_without(hosts: int, constraints: Sequence[Json], state: str = "disabled") -> str:
@@ -217,6 +227,26 @@ def describe_hosts_without(hosts: int, constraints: Sequence[Json], state: str =
     disabled = f"{verb} {state} and " if are_disabled else ""
     but = f"all constraints but {join_words(labels)}" if labels else "all other constraints"
     return f"{format_count(hosts, 'host')} {disabled}{meets} {but}"
+
+
+def describe_silent_rejection(name: str) -> str:
+    """Return the reason of a filter that rejects a host without a reason."""
+    return f"rejected by {name}"
+
+
+def describe_rejected_request(name: str, reason: str | None) -> str:
+    """Return a sentence about a request filter that rejected the request."""
+    return f"{name} rejected the request: {reason}"
+
+
+def describe_fit(hosts: Sequence[str], clause: str, *, exact: bool) -> str:
+    """Return a sentence about hosts that would fit.
+
+    ``clause`` ends it. If not ``exact``, there may be more such hosts.
+    """
+    if not exact:
+        return f"at least {format_count(len(hosts), 'host')} {clause}"
+    return f"{hosts[0] if len(hosts) == 1 else format_count(len(hosts), 'host')} {clause}"
 
 
 def describe_last_stage(label: str, before: int) -> str:
@@ -277,5 +307,6 @@ def _format_group(values: Json) -> str:
 
 #: Sentences about requests that reach no provider.
 NO_HOST = {"providers": "there is no resource provider", "requested_hosts": "there is no such host"}
-#: All kinds in ``obstacle``: a run may also find no host without a rejection of a single host.
-CODES = frozenset({*KINDS, *NO_HOST, OTHER, "later_instance", "room"})
+#: Kinds of entries that are no rejections: obstacles, and a limit of a capacity.
+FURTHER_KINDS = (*NO_HOST, "room", "later_instance", "capacity_budget")
+CODES = frozenset({*KINDS, OTHER, *FURTHER_KINDS})

@@ -14,7 +14,7 @@ from placement_sched.explain import phrases
 from placement_sched.limits import MAX_FIT_EXAMPLES
 from placement_sched.model.constraint import LIMIT, Constraint, LimitingOption
 from placement_sched.model.document import Json
-from placement_sched.model.names import format_count, join_words
+from placement_sched.model.names import join_words
 from placement_sched.model.rejection import (
     CANDIDATES,
     FILTERS,
@@ -32,7 +32,8 @@ class Obstacle:
 
     ``stage`` is the family of the stage, such as ``filters``, and ``name`` its name, such as
     ``RamFilter``. ``reason`` is a sentence for operators. ``values`` are the kind and the values of
-    the most frequent rejection. ``constraints`` are set for a stage of the candidate search.
+    the constraint, or of a filter's most frequent rejection. ``constraints`` are set for a stage of
+    the candidate search.
     """
 
     stage: str
@@ -64,7 +65,8 @@ class Obstacle:
 
     def as_json(self) -> Json:
         """Return the stage as the value of ``obstacle``."""
-        return {"stage": self.stage, "name": self.name, "reason": self.reason, **self.values}
+        own = {"stage": self.stage, "name": self.name, "reason": self.reason}
+        return {**own, **self.values, **own}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class RequestFilterReport:
     @property
     def words(self) -> str:
         """Return the sentence about the rejection of the request."""
-        return f"{self.name} rejected the request: {self.rejection_text}"
+        return phrases.describe_rejected_request(self.name, self.rejection_text)
 
     @property
     def rejection_text(self) -> str | None:
@@ -147,7 +149,8 @@ class RequestFilterReport:
             "changes": dict(self.changes),
         }
         if self.rejection is not None:
-            entry |= {"rejection": self.rejection_text, **self.rejection.as_json()}
+            entry["rejection"] = self.rejection_text
+            entry = {**entry, **self.rejection.as_json(), **entry}
         return entry if self.reason is None else {**entry, "reason": self.reason}
 
 
@@ -393,10 +396,7 @@ class FitSuggestion:
     @property
     def words(self) -> str:
         """Return the sentence about the hosts."""
-        number = len(self.hosts)
-        is_single = number == 1 and self.exact
-        hosts = self.hosts[0] if is_single else format_count(number, "host")
-        return f"{'' if self.exact else 'at least '}{hosts} {self.clause}"
+        return phrases.describe_fit(self.hosts, self.clause, exact=self.exact)
 
     def as_json(self) -> Json:
         """Return the hosts as an entry of ``would_fit``."""

@@ -11,6 +11,7 @@ import orjson
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, PluginFailed
 from placement_sched.explain.advice import build_change
+from placement_sched.explain.phrases import describe_silent_rejection
 from placement_sched.explain.values import FilterReport, Rejected, RequestFilterReport
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.names import canonicalize_uuid
@@ -332,7 +333,7 @@ class NovaFilter:
             if id(host) not in passed:
                 set_candidates(host, candidates)
                 rejection = self._plugin.rejection(host, spec_obj) if has_reasons else None
-                rejection = rejection or Rejection(f"rejected by {filter_class.__name__}")
+                rejection = rejection or Rejection(describe_silent_rejection(filter_class.__name__))
             results.append(rejection)
         return results
 

@@ -3,6 +3,7 @@
 
 import pytest
 
+from placement_sched.explain.kinds import KINDS
 from placement_sched.explain.phrases import (
     build_code,
     build_group_key,
@@ -101,6 +102,21 @@ def test_rejection_with_a_cause_of_a_newer_release_is_shown_with_its_text():
     entry = {"kind": "numa_topology", "cause": "of_a_newer_release", "reason": "2 of 3 fit"}
     assert merge_reasons([entry, entry]) == "2 of 3 fit"
     assert describe_stage(entry) == "NUMA topology does not fit"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "not_evaluated"])
+def test_rejection_of_a_plugin_without_the_values_of_its_kind_keeps_its_text(kind):
+    entry = build_reason(Rejection("too noisy", kind=kind, values={"parts": ["x"], "actual": []}))
+    assert entry["reason"] == merge_reasons([entry, entry]) == "too noisy"
+    assert isinstance(describe_stage({"rejected": [entry]}), str)
+    for several in (False, True):
+        assert format_clause("F", entry, several=several)
+
+
+def test_rejection_without_text_and_values_is_shown_by_its_code():
+    assert describe_rejection(Rejection(kind="capacity")) == "capacity"
+    filter_values = {"filter": "F", **Rejection(kind="missing_trait").as_json()}
+    assert format_reason(filter_values) == "missing_trait:F"
 
 
 def test_ids_of_numa_nodes_are_never_merged_as_numbers():

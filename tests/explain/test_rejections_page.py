@@ -8,12 +8,14 @@ import pytest
 
 from placement_sched.api.scheduler.responses import REJECTION_KIND
 from placement_sched.explain.kinds import KINDS, NUMA_CAUSES, PCI_CAUSES
+from placement_sched.explain.phrases import FURTHER_KINDS
 from placement_sched.model.rejection import OTHER
 from tests.explain.sentences import CLAUSES, SENTENCES
 from tests.support.rejection_kinds import (
     find_undocumented_values,
     read_documented_causes,
     read_documented_values,
+    read_further_kinds,
 )
 
 #: Examples of values that are no numbers, by key.
@@ -71,4 +73,9 @@ def test_values_of_each_example_are_documented(kind, values):
 
 
 def test_openapi_document_names_every_kind():
-    assert all(kind in REJECTION_KIND["description"] for kind in (*KINDS, OTHER))
+    kinds = (*KINDS, OTHER, *read_further_kinds())
+    assert all(f" {kind}" in REJECTION_KIND["description"] for kind in kinds)
+
+
+def test_page_lists_exactly_the_further_kinds():
+    assert read_further_kinds() == FURTHER_KINDS

@@ -4,6 +4,7 @@
 import pytest
 
 from placement_sched.candidates.constraints import iterate_constraints
+from placement_sched.explain.host_verdict import RejectReason
 from placement_sched.explain.values import (
     CandidatesReport,
     ExplanationView,
@@ -13,6 +14,7 @@ from placement_sched.explain.values import (
     LaterInstanceReport,
     NearMiss,
     NearMisses,
+    Obstacle,
     Rejected,
     RequestFilterReport,
     StepReport,
@@ -102,6 +104,18 @@ def test_explanation_funnel_has_the_documented_keys():
         "filters": [{"name": "ComputeFilter", "before": 412, "after": 408, "rejected": [document]}],
         "weighers": [{"name": "RAMWeigher", "multiplier": 1.0}],
     }
+
+
+def test_values_of_a_plugin_replace_no_other_key_of_an_entry():
+    keys = ("stage", "name", "reason", "rejection", "applied", "changes", "host", "node")
+    rejection = Rejection("no hall", values=dict.fromkeys(keys, "plugin"))
+    report = RequestFilterReport(name="Hall", applied=True, elapsed_ms=1.0, rejection=rejection)
+    entry = report.as_json()
+    assert (entry["name"], entry["rejection"], entry["applied"]) == ("Hall", "no hall", True)
+    entry = RejectReason("filters", "HallFilter", rejection).as_json()
+    assert (entry["stage"], entry["name"], entry["changes"]) == ("filters", "HallFilter", [])
+    entry = Obstacle("filters", "HallFilter", "no host", rejection.as_json()).as_json()
+    assert (entry["stage"], entry["name"], entry["reason"]) == ("filters", "HallFilter", "no host")
 
 
 @pytest.mark.parametrize(

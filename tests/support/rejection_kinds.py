@@ -33,6 +33,13 @@ def read_documented_causes() -> dict[str, frozenset[str]]:
     return _read_table("Causes", "Further kinds")
 
 
+@cache
+def read_further_kinds() -> tuple[str, ...]:
+    """Return the kinds of entries that are no rejections."""
+    section = PAGE.read_text().split("\nFurther kinds\n")[1]
+    return tuple(re.findall(r"^   \* - ``(\w+)``$", section, re.MULTILINE))
+
+
 def _read_table(title: str, next_title: str) -> dict[str, frozenset[str]]:
     section = PAGE.read_text().split(f"\n{next_title}\n")[0].split(f"\n{title}\n")[1]
     rows = _ROW.findall(section)

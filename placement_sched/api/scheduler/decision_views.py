@@ -219,7 +219,8 @@ def iterate_rejections(recorded: RecordedFunnel, host: str) -> Iterator[Json]:
         for entry in stage.get("rejected", ()):
             if host in {entry["host"], entry["node"]}:
                 name = stage.get("name") or f"{stage['constraint']} {stage['detail']}".strip()
-                values = {key: value for key, value in entry.items() if key not in {"host", "node"}}
+                own_keys = {"host", "node", "stage", "name"}
+                values = {key: value for key, value in entry.items() if key not in own_keys}
                 yield {"stage": category, "name": name, **values}
 
 

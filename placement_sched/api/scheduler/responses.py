@@ -9,6 +9,7 @@ from typing import Any
 
 from placement_sched.api.validation import Schemas
 from placement_sched.explain.kinds import KINDS
+from placement_sched.explain.phrases import FURTHER_KINDS
 from placement_sched.model import decision
 from placement_sched.model.compute_node import HOST_STATES
 from placement_sched.model.document import Json
@@ -95,7 +96,7 @@ REJECTION_KIND: Json = {
     "type": "string",
     "description": (
         "The other keys are the values of the kind. Newer servers may have other kinds than "
-        f"{', '.join((*KINDS, OTHER))}."
+        f"{', '.join((*KINDS, OTHER, *FURTHER_KINDS))}."
     ),
 }
 KIND: Json = {"kind": REJECTION_KIND}

@@ -155,7 +155,9 @@ def _evaluate_filters(
             changes = (each for report in reports for each in report.rejected[0].changes)
             change = next(changes, None)
         several = len(rejected) > 1 or not exact
-        filters = [(FILTERS, {"name": name, **each.as_json()}) for name, each in reasons]
+        filters = [
+            (FILTERS, {"name": name, **each.as_json()} | {"name": name}) for name, each in reasons
+        ]
         clauses = [(name, build_reason(each)) for name, each in reasons]
         yield FitSuggestion(
             without=(*_list_dropped(constraints), *filters),
