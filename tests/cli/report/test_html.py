@@ -149,12 +149,12 @@ def test_explanation_report_without_a_valid_host_shows_the_reason():
 
 @pytest.mark.parametrize("has_constraints", [False, True])
 def test_remark_on_the_number_of_a_near_miss_depends_on_its_values(has_constraints):
-    found = explanation(steps=[build_step("resources", "VCPU:2", 4, 0)])
+    report = explanation(steps=[build_step("resources", "VCPU:2", 4, 0)])
     obstacle = {"stage": "x", "name": "y", "reason": "1 host meets all constraints but VCPU:2"}
     if has_constraints:
         obstacle["constraints"] = [{"kind": "capacity", "resource_class": "VCPU"}]
-    found["funnel"] |= {"obstacle": obstacle, "would_fit": [{"words": "cn1 would fit"}]}
-    page = ParsedPage(render_explanation_report(found, FLAVOR_REQUEST, HEADING, {}))
+    report["funnel"] |= {"obstacle": obstacle, "would_fit": [{"words": "cn1 would fit"}]}
+    page = ParsedPage(render_explanation_report(report, FLAVOR_REQUEST, HEADING, {}))
     assert ("The first number counts hosts" in page.text) == has_constraints
 
 
