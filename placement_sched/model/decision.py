@@ -373,7 +373,8 @@ def find_differences(then: Json, now: Json) -> Iterator[RunDifference]:
         values_then, values_now = facts(then), facts(now)
         for name in {**values_then, **values_now}:
             old, new = values_then.get(name), values_now.get(name)
-            if old == new or (name.startswith(_STEP) and not both_have_steps):
+            is_step = facts is _map_search and name not in {_QUERY, _HOSTS_FOUND}
+            if old == new or (is_step and not both_have_steps):
                 continue
             if is_outline and (name == _QUERY or facts is _map_request_filters):
                 continue
@@ -410,7 +411,7 @@ def _map_request_filters(run: Json) -> _Facts:
     }
 
 
-_STEP, _QUERY = "step ", "query"
+_QUERY, _HOSTS_FOUND = "query", "hosts found"
 
 
 def _map_search(run: Json) -> _Facts:
@@ -420,9 +421,9 @@ def _map_search(run: Json) -> _Facts:
     fallback_steps = report.get("fallback", {}).get("steps", ())
     return {
         _QUERY: report["query"],
-        "hosts found": report["hosts"],
-        **_map_counts(_STEP, report["steps"]),
-        **_map_counts(f"{_STEP}with VCPU for PCPU: ", fallback_steps),
+        _HOSTS_FOUND: report["hosts"],
+        **_map_counts("step ", report["steps"]),
+        **_map_counts("step with VCPU for PCPU: ", fallback_steps),
     }
 
 
