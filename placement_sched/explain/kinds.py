@@ -514,6 +514,8 @@ KINDS: Mapping[str, Kind] = {
         "is not trusted",
         "{requested} requested, the host is {actual} since {since}",
         "{requested} requested, the host is {actual}: {failure}",
+        "{requested} requested, the host is {actual}: {option} is not set",
+        "{requested} requested, the host is {actual}: the attestation service does not know it",
     ),
     # Request filters.
     "no_allowed_aggregate": Kind(

@@ -344,6 +344,16 @@ SENTENCES = [
         {"requested": "trusted", "actual": "unknown", "failure": "no response"},
         "trusted requested, the host is unknown: no response",
     ),
+    (
+        "trust_level",
+        {"requested": "trusted", "actual": "unknown", "option": "[x] server"},
+        "trusted requested, the host is unknown: [x] server is not set",
+    ),
+    (
+        "trust_level",
+        {"requested": "trusted", "actual": "unknown"},
+        "trusted requested, the host is unknown: the attestation service does not know it",
+    ),
     ("other_host", {"cell": "c1"}, "the request names cell c1"),
     (
         "image_property",

@@ -60,15 +60,14 @@ class TrustedFilter(BaseHostFilter):
             return None
         if self._attested is None:
             trust = "unknown"
-            cause = {"failure": "[trusted_computing] attestation_server is not set"}
+            cause = {"option": "[trusted_computing] attestation_server"}
         else:
             attested = self._attested.get_levels([host_state.nodename])[host_state.nodename]
             trust, since = attested.level.trust, attested.level.since
             if since is not None and attested.failure is None:
                 cause = {"since": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
             else:
-                unknown = "the attestation service does not know it"
-                cause = {"failure": unknown if attested.failure is None else attested.failure}
+                cause = {} if attested.failure is None else {"failure": attested.failure}
         if trust == requested_trust:
             return None
         return Rejection(kind="trust_level", requested=requested_trust, actual=trust, values=cause)
