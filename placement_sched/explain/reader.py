@@ -115,9 +115,12 @@ def list_stage_reasons(explanation: Json, verdict: Json) -> list[tuple[str, str,
 
 
 def describe_obstacle(explanation: Json) -> str:
-    """Return the sentence about the stage that left no host."""
-    report = explanation["funnel"].get("obstacle")
-    return report["reason"] if report else "the server did not report the stage"
+    """Return the sentence about the stage that left no host.
+
+    The funnel of a decision that is an outline lacks it, and the decision has it as ``reason``.
+    """
+    report = explanation["funnel"].get("obstacle", explanation)
+    return report.get("reason") or "the server did not report the stage"
 
 
 def count_passed(explanation: Json) -> int:

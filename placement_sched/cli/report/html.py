@@ -181,7 +181,8 @@ def iterate_facts(body: Json) -> Iterator[tuple[str, str]]:
 def build_explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
     """Build the template values of an explanation or of a recorded decision."""
     funnel: Json = with_names(with_all_keys(explanation["funnel"]), names)
-    renamed = {**explanation, "funnel": funnel}
+    reason = with_names(explanation.get("reason"), names)
+    renamed = {**explanation, "funnel": funnel, "reason": reason}
     selected = explanation["outcome"] == SELECTED
     hosts = explanation.get("hosts", ())
     selections = []

@@ -126,6 +126,7 @@ def _render_decision(
     explanation = {
         "outcome": decision["outcome"],
         "policy": decision["policy"],
+        "reason": decision["reason"],
         "funnel": funnel,
         "hosts": decision["best"],
     }

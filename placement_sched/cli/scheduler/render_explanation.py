@@ -50,7 +50,8 @@ def render(
     the names that replace the uuids. With ``verbose`` the candidates query is printed too.
     """
     funnel = with_names(explanation["funnel"], names or {})
-    explanation = {**explanation, "funnel": funnel}
+    reason = with_names(explanation.get("reason"), names)
+    explanation = {**explanation, "funnel": funnel, "reason": reason}
     query = funnel["allocation_candidates"]["query"]
     warning = Text("Warning", style="bold yellow")
     if explanation["outcome"] == "selected":

@@ -292,6 +292,9 @@ def test_decision_show_of_a_truncated_funnel_prints_host_counts(cloud, run_cli, 
     assert status == 0
     assert "3 removed" in printed
     assert "3 hosts removed" in report.read_text()
+    reason = "3 hosts meet all constraints but resources VCPU:99"
+    assert f"No valid host  {reason}" in printed
+    assert reason in report.read_text()
 
 
 def test_decision_replay_shows_differences_side_by_side(cloud, run_cli):
