@@ -515,7 +515,7 @@ KINDS: Mapping[str, Kind] = {
         "{requested} requested, the host is {actual} since {since}",
         "{requested} requested, the host is {actual}: {failure}",
         "{requested} requested, the host is {actual}: {option} is not set",
-        "{requested} requested, the host is {actual}: the attestation service does not know it",
+        "{requested} requested, the host is {actual}: the attestation service does not list it",
     ),
     # Request filters.
     "no_allowed_aggregate": Kind(

@@ -352,7 +352,7 @@ SENTENCES = [
     (
         "trust_level",
         {"requested": "trusted", "actual": "unknown"},
-        "trusted requested, the host is unknown: the attestation service does not know it",
+        "trusted requested, the host is unknown: the attestation service does not list it",
     ),
     ("other_host", {"cell": "c1"}, "the request names cell c1"),
     (

@@ -101,7 +101,7 @@ def test_only_hosts_with_the_requested_trust_level_pass(attestation_service, exp
         (
             "trusted",
             "new",
-            "trusted requested, the host is unknown: the attestation service does not know it",
+            "trusted requested, the host is unknown: the attestation service does not list it",
         ),
     ],
 )
@@ -221,7 +221,7 @@ def test_scheduling_sends_one_attestation_request_and_reports_the_reasons(
     assert (response["before"], response["after"]) == (3, 1)
     assert {rejection["host"]: rejection["reason"] for rejection in response["rejected"]} == {
         "bad": f"trusted requested, the host is untrusted since {ATTESTATION_TIME}",
-        "new": ("trusted requested, the host is unknown: the attestation service does not know it"),
+        "new": ("trusted requested, the host is unknown: the attestation service does not list it"),
     }
     response = cloud.post_json("/scheduler/v1/select_destinations", body).json
     assert get_selected_hosts(response) == ["good", "good"]
