@@ -115,8 +115,12 @@ ADVICE: Mapping[str, str | Callable[[Json], str]] = {
     "enable_cell": "enable its cell {cell}",
     # Of host filters.
     "ask aggregate_flavors": lambda values: (
-        f"request flavor {' or '.join(values['flavors'])}, or add {values['flavor']} to "
-        "instance_type of the host's aggregates"
+        f"request flavor {' or '.join(values['flavors'])}"
+        + (
+            f", or add {values['flavor']} to instance_type of the host's aggregates"
+            if values["flavor"]
+            else ""
+        )
     ),
     "ask availability_zone": "request zone {availability_zone}",
     "ask memory_mb": "request at most {memory_mb} MB of memory",
@@ -166,6 +170,10 @@ ADVICE: Mapping[str, str | Callable[[Json], str]] = {
         "add {name} to isolated_hosts, or use an image other than {image}"
     ),
     "tag_aggregate maximum": "raise {key} to {value} in the metadata of the host's aggregates",
-    "tag_aggregate project": "add project {project} to {key} of the host's aggregates",
+    "tag_aggregate project": lambda values: (
+        f"add project {values['project']} to {values['key']} of the host's aggregates"
+        if values["project"]
+        else f"request it for a project in {values['key']} of the host's aggregates"
+    ),
     "unset_forced_down": _join_steps,
 }

@@ -27,10 +27,10 @@ class RejectReason:
         return phrases.describe_rejection(self.rejection)
 
     @property
-    def subject(self) -> Json:
-        """Return the kind of the rejection and its subject."""
+    def values(self) -> Json:
+        """Return the kind and the values of the rejection, with its filter."""
         name = {} if self.stage == CANDIDATES or not self.name else {"filter": self.name}
-        return phrases.select_subject({**name, **self.rejection.as_json()})
+        return {**name, **self.rejection.as_json()}
 
     def as_json(self) -> Json:
         """Return the reason as an entry of ``reasons``."""

@@ -124,14 +124,14 @@ def _fill(*texts: str) -> Text:
 
     def describe(values: Json) -> str:
         more = f" and {values['more']} more" if "more" in values else ""
-        fields: Json = {"requested": None, "others": more, "s": "s" * (values.get("members") != 1)}
+        fields: Json = {"others": more, "s": "s" * (values.get("members") != 1)}
         for key, part in values.items():
             joint = " or " if key == "requested" else ", "
             fields[key] = joint.join(map(str, part)) if isinstance(part, list) else part
         for text in texts[:-1]:
             with suppress(KeyError):
                 return text.format_map(fields)
-        return texts[-1].format_map(fields)
+        return texts[-1].format_map({"requested": None, **fields})
 
     return describe
 
@@ -409,7 +409,9 @@ KINDS: Mapping[str, Kind] = {
         "{key}: {requested!r} requested, no aggregate of the host has it",
     ),
     "aggregate_flavors": _build_kind(
-        "aggregate is for other flavors", "flavor {requested} requested, the host is for {actual}"
+        "aggregate is for other flavors",
+        "flavor {requested} requested, the host is for {actual}",
+        "a flavor without a name requested, the host is for {actual}",
     ),
     "aggregate_image_property": _build_kind(
         "aggregate is for other images", "{key}: the image has {requested}, the aggregates {actual}"
@@ -482,6 +484,7 @@ KINDS: Mapping[str, Kind] = {
     "other_flavors": _build_kind(
         "has instances of other flavors",
         "flavor {requested} requested, the host has instances of {actual}",
+        "a flavor without a name requested, the host has instances of {actual}",
     ),
     "other_host": Kind(_OTHER_HOST, clause=_OTHER_HOST),
     "pci_device": Kind(
@@ -492,6 +495,7 @@ KINDS: Mapping[str, Kind] = {
     "project": _build_kind(
         "aggregate is for other projects",
         "requested by project {requested}, the host is for {projects}{others}",
+        "requested without a project, the host is for {projects}{others}",
     ),
     "query": Kind(_describe_query, "the query hint excludes it"),
     "retry": Kind(_count("hosts", "host", "already tried ({} so far)"), "tried before"),

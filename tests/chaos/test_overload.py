@@ -50,8 +50,8 @@ API_PATHS = [
     "/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:64&limit=10",
     "/placement/resource_providers?name=cn1",
 ]
-#: A request of several milliseconds. With a shorter one, the process of 32 clients takes longer to
-#: send a request than a client waits.
+#: Requests of several milliseconds. The process of 32 clients may need more time to send a short
+#: request than a client waits.
 LARGE_HOST_COUNT = 1000
 LARGE_PATHS = ["/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:64"]
 

@@ -266,6 +266,11 @@ SENTENCES = [
         "flavor m1.tiny requested, the host is for m1.big, m1.huge",
     ),
     (
+        "aggregate_flavors",
+        {"actual": ["m1.big"]},
+        "a flavor without a name requested, the host is for m1.big",
+    ),
+    (
         "aggregate_image_property",
         {"key": "os_distro", "requested": "debian", "actual": ["rhel", "sles"]},
         "os_distro: the image has debian, the aggregates rhel, sles",
@@ -370,12 +375,18 @@ SENTENCES = [
         {"requested": "m1.tiny", "actual": ["m1.big"]},
         "flavor m1.tiny requested, the host has instances of m1.big",
     ),
+    (
+        "other_flavors",
+        {"actual": ["m1.big"]},
+        "a flavor without a name requested, the host has instances of m1.big",
+    ),
     ("other_host", {}, "the request names other hosts"),
     (
         "project",
         {"requested": "p1", "projects": ["p2", "p3", "p4"], "more": 5},
         "requested by project p1, the host is for p2, p3, p4 and 5 more",
     ),
+    ("project", {"projects": ["p2"]}, "requested without a project, the host is for p2"),
     (
         "query",
         {"requested": '["<","$free_ram_mb",9]', "attributes": {"$free_ram_mb": 10}},

@@ -148,6 +148,12 @@ SENTENCES = [
         {"key": "max_io_ops_per_host", "value": 9},
         "raise max_io_ops_per_host to 9 in the metadata of the host's aggregates",
     ),
+    ("ask aggregate_flavors", {"flavors": ["a"], "flavor": None}, "request flavor a"),
+    (
+        "tag_aggregate project",
+        {"key": "filter_tenant_id", "project": None},
+        "request it for a project in filter_tenant_id of the host's aggregates",
+    ),
     (
         "tag_aggregate project",
         {"key": "filter_tenant_id", "project": "p1"},

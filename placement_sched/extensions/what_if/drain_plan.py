@@ -114,7 +114,7 @@ class StuckInstance:
 
     def as_json(self) -> Json:
         """Return the instance as a JSON object."""
-        return {"instance": self.instance, "host": self.host, "reason": self.reason, **self.values}
+        return {**self.values, "instance": self.instance, "host": self.host, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +352,7 @@ def _explain_partial_fit(
         )
         reasons = [reason for verdict in host_verdicts for reason in verdict.reasons]
         words = "; ".join(dict.fromkeys(reason.reason for reason in reasons))
-        return PartialFit(0, words, *(reason.subject for reason in reasons[:1]))
+        return PartialFit(0, words, *(reason.values for reason in reasons[:1]))
     if run.choice and (fitting := run.choice.max_fitting or run.choice.placed_count):
         return PartialFit(min(fitting, number - 1), "")
     obstacle = build_funnel(run, connection).obstacle
@@ -379,23 +379,23 @@ def _list_moves(batch: Sequence[MovingInstance], run: SchedulingRun) -> Iterator
 
 def check_move(
     scheduler: Scheduler, uuid: str, source: str, target: str, ids: RequestIds
-) -> tuple[Decision | None, str | None]:
+) -> tuple[Decision | None, PartialFit | None]:
     """Check that an instance is on host ``source`` and that ``target`` passes.
 
-    Returns a decision and a reason. The decision is None if the target could not be evaluated. The
-    reason is why the move is rejected, and is None if the target passes. The target is evaluated
+    Returns a decision and the reason why the move is rejected. The decision is None if the target
+    could not be evaluated, and the reason is None if the target passes. The target is evaluated
     with the current options, while the instance keeps its allocations. Nothing is claimed.
     """
     with scheduler.source.read() as connection:
         records = instances.list_by_uuids(connection, [uuid])
         if not records:
-            return None, "it is not recorded: see placement-sched nova sync"
+            return None, PartialFit(0, "it is not recorded: see placement-sched nova sync")
         moving = _with_requests(connection, records)[0]
         group = read_group_without(connection, moving.record)
     if moving.record.host != source:
-        return None, f"it is recorded on {moving.record.host}, not on {source}"
+        return None, PartialFit(0, f"it is recorded on {moving.record.host}, not on {source}")
     if _has_unknown_flavor(moving):
-        return None, _NO_FLAVOR
+        return None, PartialFit(0, _NO_FLAVOR)
     destination = {"requested_destination": {"host": target}, "instance_uuids": [uuid]}
     try:
         body = {**moving.document, **group, **destination}
@@ -406,10 +406,11 @@ def check_move(
             run = scheduler.evaluate(connection, request)
             funnel, rejection = build_funnel(run, connection), None
             if not run.selections:
-                reason = _explain_partial_fit(run, connection, 1, destination).reason
-                rejection = reason or f"there is no host {target}"
+                rejection = _explain_partial_fit(run, connection, 1, destination)
+                if not rejection.reason:
+                    rejection = PartialFit(0, f"there is no host {target}")
     except (Invalid, NotFound) as failure:
-        return None, failure.detail
+        return None, PartialFit(0, failure.detail)
     return make_decision(run, funnel, MOVE, ids), rejection
 
 

@@ -98,10 +98,10 @@ def change_move(
     """Change the state of a move, and return the move with its ``rejection``.
 
     A move starts only if its instance is recorded on the source host, and if the target host passes
-    all filters now. Otherwise the state does not change, and ``rejection`` has the reason. This
-    check is recorded as a decision of kind ``move``. Raises :class:`Conflict` if the caller is not
-    the executor of the run, if a move starts in a run that is not running, or if the move is
-    already done or skipped.
+    all filters now. Otherwise the state does not change, and ``rejection`` has the reason, with
+    ``kind`` and the values of the first stage that rejects the target. This check is recorded as a
+    decision of kind ``move``. Raises :class:`Conflict` if the caller is not the executor of the
+    run, if a move starts in a run that is not running, or if the move is already done or skipped.
     """
     uuid, instance = normalize_uuid(uuid), normalize_uuid(instance)
     executor, state = normalize_uuid(body["executor"]), body["state"]
@@ -127,7 +127,10 @@ def change_move(
     scheduler.database.write(write)
     with scheduler.database.read() as connection:
         run = plan_runs.get_by_uuid(connection, uuid)
-    return {**_find_move(run, instance).as_json(), "rejection": rejection}
+    move_keys = _find_move(run, instance).as_json()
+    if rejection is None:
+        return {**move_keys, "rejection": None}
+    return {**rejection.values, **move_keys, "rejection": rejection.reason}
 
 
 def _build_values(state: str, error: str | None, now: datetime) -> dict[str, Any]:

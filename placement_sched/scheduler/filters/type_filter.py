@@ -31,7 +31,7 @@ class TypeAffinityFilter(BaseHostFilter):
         )
         if not names:
             return None
-        return Rejection(kind="other_flavors", requested=requested.name, actual=names)
+        return Rejection(kind="other_flavors", requested=requested.name or None, actual=names)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         items = host_state.instances.items()
@@ -66,7 +66,7 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
         requested = spec_obj.flavor.name
         if not names or requested in names:
             return None
-        return Rejection(kind="aggregate_flavors", requested=requested, actual=names)
+        return Rejection(kind="aggregate_flavors", requested=requested or None, actual=names)
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         names = sorted(collect_aggregate_values(host_state, "instance_type"))

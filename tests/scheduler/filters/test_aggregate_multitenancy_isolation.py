@@ -37,7 +37,8 @@ def find_filter_rejection(project, *metadata):
     ],
 )
 def test_host_of_other_projects_is_rejected(project, metadata, projects):
-    reason = projects and f"requested by project {project}, the host is for {projects}"
+    requester = f"by project {project}" if project else "without a project"
+    reason = projects and f"requested {requester}, the host is for {projects}"
     assert find_filter_rejection(project, *metadata) == reason
 
 

@@ -130,4 +130,4 @@ _RUN_PARTS: Json = {
 }
 PLAN_RUNS = build_page_schema("plan_runs", build_schema(_RUN))
 PLAN_RUN = Schemas(build_schema({**_RUN, **_RUN_PARTS}))
-RUN_MOVE = Schemas(build_schema({**_RUN_MOVE, "rejection": NULLABLE_TEXT}))
+RUN_MOVE = Schemas(build_schema({**_RUN_MOVE, "rejection": NULLABLE_TEXT}, KIND))

@@ -98,6 +98,9 @@ def test_start_of_a_move_is_rejected_if_the_target_host_has_become_full(cloud_ap
     move = change_move(cloud_app, run, make_uuid(1), "started")
     assert (move["state"], move["started_at"]) == ("planned", None)
     assert "MEMORY_MB: 1024 free of 8192, 3072 requested" in move["rejection"]
+    amounts = ("capacity", "MEMORY_MB", 3072, 1024)
+    keys = ("kind", "resource_class", "requested", "free")
+    assert tuple(move[key] for key in keys) == amounts
     decision = cloud_app.get(f"/scheduler/v1/decisions/{move['decision']}").json
     assert (decision["kind"], decision["outcome"]) == ("move", "no_valid_host")
 
