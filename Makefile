@@ -107,7 +107,7 @@ RUN_galera = PLACEMENT_SCHED_REQUIRE_GALERA=1 PLACEMENT_SCHED_TEST_GALERA_ROUNDS
 RUN_gabbi = $(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
 # Run the tests of MariaDB on MySQL, which the first run installs into a folder (needs root and mmdebstrap).
 RACES = tests/coexistence/test_races.py tests/coexistence/test_races_on_every_route.py tests/store/placement/test_allocations_race.py
-ON_MYSQL = $(BIN)/python -m tests.support.mysql --dist worksteal --numprocesses 2 $(PYTEST_ARGS)
+ON_MYSQL = $(BIN)/python -m tests.db.mysql --dist worksteal --numprocesses 2 $(PYTEST_ARGS)
 RUN_mysql = $(ON_MYSQL) --lane all -k 'mysql or collation or utf8' && $(ON_MYSQL) -k mysql $(RACES)
 # Run nova's functional tests that exercise placement on ours (ONLY="test_scheduler test_vgpu" BESIDE=1).
 RUN_nova-functional = $(BIN)/python -m tests.nova.functional $(ONLY) $(if $(BESIDE),--beside)

@@ -4,11 +4,11 @@
 import pytest
 
 from placement_sched.cli.main import main
+from tests.operations.repairs import RepairCloud, build_consumer_uuid
+from tests.operations.repairs import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.operations.repairs import cloud_without_instances as cloud_without_instances  # noqa: PLC0414 - a fixture
+from tests.operations.repairs import sqlite_cloud as sqlite_cloud  # noqa: PLC0414 - a fixture
 from tests.support.openstack_databases import NEWEST_REVISION, stamp_revision
-from tests.support.repairs import RepairCloud, build_consumer_uuid
-from tests.support.repairs import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.support.repairs import cloud_without_instances as cloud_without_instances  # noqa: PLC0414 - a fixture
-from tests.support.repairs import sqlite_cloud as sqlite_cloud  # noqa: PLC0414 - a fixture
 from tests.support.reports import build_report, node_uuid
 from tests.support.versions import LATEST_HEADERS
 

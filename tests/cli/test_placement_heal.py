@@ -9,14 +9,14 @@ from sqlalchemy import delete
 from placement_sched.cli.main import main
 from placement_sched.db.tables import consumers
 from placement_sched.operations import repair as operation
-from tests.support.openstack_databases import NEWEST_REVISION, stamp_revision
-from tests.support.repairs import (
+from tests.operations.repairs import (
     CELL_UUID,
     FLAVOR,
     FLAVOR_RESOURCES,
     RepairCloud,
     build_consumer_uuid,
 )
+from tests.support.openstack_databases import NEWEST_REVISION, stamp_revision
 from tests.support.reports import node_uuid
 from tests.support.statements import execute_statements
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.notification_listener import run_notification_listener
+from tests.notifications.listener import run_notification_listener
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 
 pytestmark = pytest.mark.system

@@ -9,8 +9,8 @@ from keystoneauth1.session import Session
 
 from placement_sched.clients.api_reader import MAX_ATTEMPTS, ApiReader, CallPool, Listing
 from placement_sched.errors import ServiceFailed
-from tests.support.generated_apis import BASES, GeneratedCloud
-from tests.support.in_process import FunctionTransport
+from tests.clients.generated_apis import BASES, GeneratedCloud
+from tests.clients.in_process import FunctionTransport
 
 URL = f"http://cloud{BASES['compute']}"
 SERVERS = f"{BASES['compute']}/servers/detail"

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.clients.api_reader import CallPool, MissingRight
 from placement_sched.clients.cloud_reader import EarlierReading, read_cloud
 from placement_sched.errors import ServiceFailed
-from tests.support.generated_apis import BASES, GeneratedCloud, build_uuid
+from tests.clients.generated_apis import BASES, GeneratedCloud, build_uuid
 
 NOW = datetime(2026, 1, 2)
 PLACEMENT, COMPUTE, IMAGE = BASES.values()

@@ -28,6 +28,13 @@ from placement_sched.operations.provider_sync import (
     sync_aggregates,
     sync_traits,
 )
+from tests.clients.in_process import (
+    FunctionTransport,
+    build_document_handler,
+    build_wsgi_handler,
+    compute_service,
+    placement_service,
+)
 from tests.support.host_maps import (
     LICENSED_TRAIT,
     add_aggregate,
@@ -40,13 +47,6 @@ from tests.support.host_maps import (
     set_metadata,
 )
 from tests.support.hosts import add_node, add_service
-from tests.support.in_process import (
-    FunctionTransport,
-    build_document_handler,
-    build_wsgi_handler,
-    compute_service,
-    placement_service,
-)
 from tests.support.reports import build_report
 
 PLACEMENT_URL = "http://elsewhere/placement"

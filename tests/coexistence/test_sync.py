@@ -13,6 +13,13 @@ from placement_sched.clients.placement import (
 )
 from placement_sched.model.aggregates import SyncCode
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
+from tests.clients.in_process import (
+    FunctionTransport,
+    build_peer_handler,
+    build_wsgi_handler,
+    compute_service,
+    placement_service,
+)
 from tests.differential.exchange import Request
 from tests.differential.sides import OpenStackPlacementPeer
 from tests.support.host_maps import (
@@ -22,13 +29,6 @@ from tests.support.host_maps import (
     build_aggregate_join,
     build_trait_addition,
     set_metadata,
-)
-from tests.support.in_process import (
-    FunctionTransport,
-    build_peer_handler,
-    build_wsgi_handler,
-    compute_service,
-    placement_service,
 )
 from tests.support.reports import build_report, node_uuid
 

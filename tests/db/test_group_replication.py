@@ -13,9 +13,9 @@ from placement_sched.db.errors import SERIALIZATION
 from placement_sched.db.transaction import Database
 from placement_sched.model.request_stats import begin_stats, get_request_stats
 from tests.conftest import make_settings
+from tests.db.mysql import run_mysql
 from tests.support.loopback import reserve_port
 from tests.support.mariadb import MariaDB
-from tests.support.mysql import run_mysql
 from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.exhaustive

@@ -15,8 +15,16 @@ from tests.support.scheduling import (
     make_uuid,
     select_hosts,
 )
-from tests.support.simulations import CHANGES_OF_EVERY_KIND, dump_tables
 from tests.support.simulations import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.support.simulations import dump_tables
+
+CHANGES_OF_EVERY_KIND = [
+    {"drain": ["cn1"]},
+    {"add": {"like": "cn2", "count": 2}},
+    {"inventory": {"host": "cn3", "resource_class": "VCPU", "total": 64}},
+    {"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "metadata": {"note": "x"}}},
+    {"remove": ["cn2"]},
+]
 
 
 @pytest.mark.all_databases

@@ -18,9 +18,9 @@ from placement_sched.db.migrate import (
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
 from tests.conftest import DATABASE_SERVER_URLS, make_settings
+from tests.store.placement.change_log_copy import ChangeLogCopy
 from tests.support.empty_databases import DATABASE_KINDS, empty_database
 from tests.support.openstack_databases import add_openstack_rows, create_openstack_schema
-from tests.support.placement_copy import ChangeLogCopy
 from tests.support.statements import execute_statements, run_query
 
 pytestmark = pytest.mark.all_databases

@@ -18,8 +18,8 @@ import requests
 from tests.coexistence.conftest import OpenStackPlacement
 from tests.deploy import DEPLOY_FOLDER, create_certificate, find_program, run_program
 from tests.differential.comparison import PEER_PYTHON, skip_without_peer
+from tests.docs.pages import PageFile, parse_files_and_commands
 from tests.support.loopback import reserve_port
-from tests.support.pages import PageFile, parse_files_and_commands
 from tests.support.repository import ROOT
 from tests.support.servers import PROGRAM, Server, build_environment, start_server, wait_until
 

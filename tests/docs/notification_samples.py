@@ -6,12 +6,12 @@ from typing import Any
 
 from placement_sched.errors import NoValidHost
 from placement_sched.notifications import ERROR, START, Bus, Event, Reason
-from tests.support.notification_memory import (
+from tests.notifications.memory import (
     MEMORY_DRIVER_OPTIONS,
     clear_notifications,
     read_notifications,
 )
-from tests.support.notification_requests import build_request
+from tests.notifications.requests import build_request
 from tests.support.repository import ROOT
 from tests.support.states import build_settings
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from tests.differential.comparison import PEER_PYTHON
-from tests.support.pages import PageCommand, PageFile, parse_files_and_commands
+from tests.docs.pages import PageCommand, PageFile, parse_files_and_commands
 from tests.support.servers import PROGRAM, PROGRAMS_FOLDER, start_server
 
 pytestmark = pytest.mark.exhaustive

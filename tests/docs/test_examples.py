@@ -19,8 +19,8 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import SuggestedChange
 from placement_sched.scheduler.host_state import HostState
+from tests.docs.pages import PageFile, parse_files_and_commands
 from tests.support.commands import run_captured
-from tests.support.pages import PageFile, parse_files_and_commands
 
 GUIDE_FOLDER = Path(__file__).parents[2] / "doc" / "source"
 sys.path.append(str(GUIDE_FOLDER))

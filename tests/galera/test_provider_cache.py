@@ -13,7 +13,7 @@ from placement_sched.db.migrate import sync_schema
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
-from tests.support.placement_copy import ChangeLogCopy
+from tests.store.placement.change_log_copy import ChangeLogCopy
 
 pytestmark = pytest.mark.system
 

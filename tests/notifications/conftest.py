@@ -7,7 +7,7 @@ import pytest
 @pytest.fixture(autouse=True)
 def clear_sent_notifications():
     # The library takes long to import, and no fast test needs it.
-    from tests.support.notification_memory import clear_notifications
+    from tests.notifications.memory import clear_notifications
 
     clear_notifications()
     yield

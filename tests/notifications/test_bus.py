@@ -9,8 +9,8 @@ import pytest
 from placement_sched import notifications as module
 from placement_sched.errors import ConfigurationError
 from placement_sched.notifications import END, ERROR, START, Bus, Event, Reason, Sender
-from tests.support.notification_memory import MEMORY_DRIVER_OPTIONS, read_notifications
-from tests.support.notification_requests import (
+from tests.notifications.memory import MEMORY_DRIVER_OPTIONS, read_notifications
+from tests.notifications.requests import (
     REQUEST_WITH_ALL_FIELDS,
     REQUEST_WITH_REQUIRED_FIELDS,
     build_request,

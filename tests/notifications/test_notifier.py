@@ -8,8 +8,8 @@ import pytest
 from placement_sched.config.options.services import MESSAGING_GROUP
 from placement_sched.notifications import END, ERROR, SILENT, START, Notifier, create_notifier
 from tests.conftest import make_settings
+from tests.notifications.memory import MEMORY_DRIVER_OPTIONS, read_notifications
 from tests.support.commands import run_captured
-from tests.support.notification_memory import MEMORY_DRIVER_OPTIONS, read_notifications
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.states import build_settings
 

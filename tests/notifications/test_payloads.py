@@ -17,8 +17,7 @@ from placement_sched.notifications import (
     build_unversioned_payload,
     build_versioned_payload,
 )
-from tests.support.clouds import uuid_of
-from tests.support.notification_requests import (
+from tests.notifications.requests import (
     AGGREGATE,
     CELL,
     GROUP_UUID,
@@ -29,6 +28,7 @@ from tests.support.notification_requests import (
     REQUEST_WITH_REQUIRED_FIELDS,
     build_request,
 )
+from tests.support.clouds import uuid_of
 from tests.support.nova_clouds import build_nova_object
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from tests.conftest import make_settings
-from tests.support.notification_listener import run_notification_listener
+from tests.notifications.listener import run_notification_listener
 from tests.support.scheduling import make_report, make_spec, make_uuid
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import delete, select, text, update
 
 from placement_sched.db import tables
+from tests.operations.repairs import RepairCloud, build_consumer_uuid
 from tests.support.invariants import execute_without_foreign_keys
-from tests.support.repairs import RepairCloud, build_consumer_uuid
 
 pytestmark = pytest.mark.slow
 

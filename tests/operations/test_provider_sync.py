@@ -27,7 +27,6 @@ from tests.support.host_maps import (
     add_aggregate,
     add_unrecorded_trait,
     aggregate_uuid,
-    build_aggregate_departure,
     build_aggregate_join,
     build_local_services,
     build_trait_addition,
@@ -41,8 +40,6 @@ from tests.support.host_maps import (
 from tests.support.hosts import NOW, add_node, add_service
 from tests.support.providers import make_provider
 from tests.support.statements import record_statements
-
-pytestmark = pytest.mark.all_databases
 
 
 def add_to_placement_aggregate(database, name, *providers):
@@ -222,9 +219,8 @@ def test_aggregate_change_based_on_an_outdated_read_writes_nothing(database):
 
     database.write(swap_hosts_of_aggregate)
     assert placement.change(build_aggregate_join(stale.aggregates[0].uuid, node_1)).done == set()
-    assert (
-        placement.change(build_aggregate_departure(stale.aggregates[0].uuid, node_2)).done == set()
-    )
+    departure = build_aggregate_join(stale.aggregates[0].uuid, node_2)._replace(adding=False)
+    assert placement.change(departure).done == set()
     assert read_members(database, "fast") == {node_2}
 
 
@@ -391,7 +387,7 @@ def test_trait_sync_keeps_the_trait_of_an_unknown_aggregate(database):
     assert (synced.removed, synced.code) == (set(), SyncCode.AGGREGATE_UNKNOWN)
     assert [problem.about for problem in synced.problems] == ["cn1"]
     assert read_providers_with_trait(database) == {node}
-    elsewhere.change(build_aggregate_departure(theirs.uuid, node))
+    elsewhere.change(build_aggregate_join(theirs.uuid, node)._replace(adding=False))
     assert sync_own_traits(database).removed == {(node, LICENSED_TRAIT)}
 
 

@@ -7,12 +7,12 @@ from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import repair as operation
 from placement_sched.operations.repair import Auditor, Healer, HealRequest
+from tests.operations.repairs import FLAVOR, build_consumer_uuid
+from tests.operations.repairs import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.operations.repairs import cloud_without_instances as cloud_without_instances  # noqa: PLC0414 - a fixture
+from tests.operations.repairs import sqlite_cloud as sqlite_cloud  # noqa: PLC0414 - a fixture
 from tests.support.concurrency import run_concurrently
 from tests.support.openstack_databases import NEWEST_REVISION, stamp_revision
-from tests.support.repairs import FLAVOR, build_consumer_uuid
-from tests.support.repairs import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.support.repairs import cloud_without_instances as cloud_without_instances  # noqa: PLC0414 - a fixture
-from tests.support.repairs import sqlite_cloud as sqlite_cloud  # noqa: PLC0414 - a fixture
 from tests.support.reports import node_uuid
 from tests.support.statements import record_statements
 

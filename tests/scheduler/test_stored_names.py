@@ -7,12 +7,13 @@ from tests.support.scheduling import (
     explain_request,
     get_selected_hosts,
     make_flavor,
+    make_report,
     make_spec,
     make_uuid,
-    report_plain_and_licensed_host,
     select_hosts,
 )
 from tests.support.statements import record_statements
+from tests.support.versions import LATEST_HEADERS
 
 FLAVORS_PATH = "/compute/v2.1/flavors"
 LICENSED_TRAIT = {"trait:CUSTOM_LICENSED": "required"}
@@ -21,7 +22,14 @@ LICENSED_TRAIT = {"trait:CUSTOM_LICENSED": "required"}
 @pytest.fixture
 def cloud(app):
     """Two hosts, and a flavor and an image that require the trait of cn2."""
-    report_plain_and_licensed_host(app)
+    app.post_json(
+        "/scheduler/v1/compute_nodes", [make_report("cn1", memory_mb=98304), make_report("cn2")]
+    )
+    app.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
+    licensed = f"/placement/resource_providers/{make_report('cn2')['uuid']}"
+    generation = app.get(licensed, headers=LATEST_HEADERS).json["generation"]
+    body = {"resource_provider_generation": generation, "traits": ["CUSTOM_LICENSED"]}
+    app.put_json(f"{licensed}/traits", body, headers=LATEST_HEADERS)
     store_flavor(app, "f1", "m1.licensed", LICENSED_TRAIT, swap=1024)
     return app
 

@@ -72,18 +72,6 @@ def add_unrecorded_trait(database: Database, provider: str, trait: str = LICENSE
     database.write(write_rows)
 
 
-def recreate_provider(database: Database, provider: str) -> None:
-    """Delete a provider and create it again with the same uuid and name, without its traits."""
-
-    def write_rows(connection):
-        name = resource_providers.get_by_uuid(connection, provider).name
-        resource_providers.remove_whole(connection, [provider])
-        row = resource_providers.NewProvider(provider, name)
-        resource_providers.create_many(connection, [row], NOW)
-
-    database.write(write_rows)
-
-
 def build_host_map_reader(database: Database) -> Callable[[], HostMap]:
     """Return a function that reads the host aggregates of a database."""
     return partial(read_local_hosts, database)
@@ -107,11 +95,6 @@ def sync_own_traits(database: Database, **options: Any) -> SyncRun:
 def build_aggregate_join(aggregate: str, *providers: str) -> ProviderChange:
     """Put providers into a placement aggregate."""
     return ProviderChange("aggregates", aggregate, dict.fromkeys(providers, aggregate), adding=True)
-
-
-def build_aggregate_departure(aggregate: str, *providers: str) -> ProviderChange:
-    """Take providers out of a placement aggregate."""
-    return build_aggregate_join(aggregate, *providers)._replace(adding=False)
 
 
 def build_trait_addition(trait: str, providers: Mapping[str, str]) -> ProviderChange:

@@ -140,29 +140,3 @@ def run_mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Itera
         stack.callback(server.kill)
         server.start()
         yield server
-
-
-@contextmanager
-def run_semi_synchronous_pair(wait_point: str) -> Iterator[tuple[MariaDB, MariaDB]]:
-    """Run a primary and a replica that must receive each commit before it is acknowledged.
-
-    ``wait_point`` decides whether the primary's engine commits before or after that.
-    """
-    of_primary = (
-        "--log-bin=log",
-        # With the statement format a statement without changes is an event for the replica, too.
-        "--binlog-format=ROW",
-        "--server-id=1",
-        "--rpl-semi-sync-master-enabled=ON",
-        f"--rpl-semi-sync-master-wait-point={wait_point}",
-        # Milliseconds until the primary would acknowledge a commit without the replica.
-        "--rpl-semi-sync-master-timeout=86400000",
-    )
-    of_replica = ("--server-id=2", "--rpl-semi-sync-slave-enabled=ON")
-    with run_mariadb(options=of_replica) as replica, run_mariadb(options=of_primary) as primary:
-        replica.run(
-            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={primary.port}, "
-            "MASTER_USER='root', MASTER_USE_GTID=slave_pos",
-            "START SLAVE",
-        )
-        yield primary, replica

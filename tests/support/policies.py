@@ -5,7 +5,6 @@ from pathlib import Path
 
 from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from placement_sched.scheduler.policies.registry import Policies, get_policies
 
 #: The documented example with its section headers, and a policy with all options.
 POLICIES_CONF_TEXT = """
@@ -31,8 +30,3 @@ def settings_with_policies(url: str, folder: Path, text: str = POLICIES_CONF_TEX
     file = folder / "policies.conf"
     file.write_text(f"[placement_database]\nconnection = {url}\n{text}")
     return read_settings([str(file)], make_full_conf())
-
-
-def read_policies(url: str, folder: Path, text: str = POLICIES_CONF_TEXT) -> Policies:
-    """Return the policies of a file with this text."""
-    return get_policies(settings_with_policies(url, folder, text))

@@ -32,16 +32,6 @@ def make_provider(database: Database, *stock: Inventory, **totals: int) -> str:
     return make_providers(database, [[*stock, *plain]])[0]
 
 
-def set_inventory(database: Database, provider: str, *stock: Inventory) -> None:
-    """Replace the inventories of a provider."""
-
-    def write_rows(connection: Connection) -> None:
-        row = resource_providers.get_by_uuid(connection, provider)
-        inventories.put(connection, {row.id: stock}, NOW)
-
-    database.write(write_rows)
-
-
 def is_new_claim_allowed(inventory, used, amount):
     """Return whether a new claim of ``amount`` units is allowed, with the rules of claims."""
     return matches_units(inventory, amount) and can_change_usage(inventory, used, 0, amount)

@@ -4,7 +4,6 @@
 import ast
 import re
 import shutil
-from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -14,11 +13,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "placement_sched"
 #: The shipped extensions.
 EXTENSION_NAMES = sorted(path.parent.name for path in PACKAGE.glob("extensions/*/__init__.py"))
-PLUGIN_FOLDERS = ("filters", "weights", "request_filters")
-#: Packages whose modules are plugins, found by their folder and imported by no other module.
-DISCOVERED_PLUGIN_FOLDERS = (*PLUGIN_FOLDERS, "selectors", "drivers")
-#: Packages of many modules of a kind: plugins, schemas of a noun, options of a group.
-LIST_FOLDERS = (*DISCOVERED_PLUGIN_FOLDERS, "options", "schemas")
 MAKEFILE_TEXT = (ROOT / "Makefile").read_text()
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE_TEXT, re.MULTILINE))
 #: Files that a copy of the repository does not need.
@@ -41,29 +35,6 @@ def list_modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def is_plugin(path: Path) -> bool:
-    """Return whether a module is a filter, weigher or request filter."""
-    return path.parent.name in PLUGIN_FOLDERS and path.stem != "__init__"
-
-
-def is_module_allowed_to_be_short(path: Path) -> bool:
-    """Return whether a module with a single importer may be short."""
-    # The core loads modules of an extension by the paths of hooks.
-    top = path.parent == PACKAGE or path.parent.parent == PACKAGE / "extensions"
-    stands_for_nova = path.parent.name == "nova_plugins"
-    return (
-        top
-        or stands_for_nova
-        or path.parent.name in DISCOVERED_PLUGIN_FOLDERS
-        or path.stem == "__init__"
-    )
-
-
-def is_list_folder(folder: Path) -> bool:
-    """Return whether a folder is a list of modules, which may be long."""
-    return folder.name in LIST_FOLDERS
-
-
 def read_importers() -> dict[Path, set[Path]]:
     """Return the importers of each module, within the package."""
     importers: dict[Path, set[Path]] = {path: set() for path in list_modules()}
@@ -80,13 +51,6 @@ def read_importers() -> dict[Path, set[Path]]:
                 if imported in importers:
                     importers[imported].add(path)
     return importers
-
-
-def list_functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield every function and method of a module, and nested functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
 
 
 def read_setup_cfg(folder: Path = ROOT) -> ConfigParser:

@@ -7,7 +7,6 @@ from uuid import UUID, uuid4
 from webtest import TestApp
 
 from tests.support.clouds import uuid_of
-from tests.support.versions import LATEST_HEADERS
 
 FLAVOR = {"name": "m1", "vcpus": 1, "memory_mb": 1024, "root_gb": 10}
 
@@ -67,16 +66,3 @@ def explain_request(
 ) -> dict[str, Any]:
     """Explain a request through the scheduler API, and return the body."""
     return app.post_json("/scheduler/v1/explain", {"request_spec": request_spec, **more}).json
-
-
-def report_plain_and_licensed_host(app: TestApp) -> TestApp:
-    """Report cn1, and cn2 with the trait CUSTOM_LICENSED and return the application."""
-    app.post_json(
-        "/scheduler/v1/compute_nodes", [make_report("cn1", memory_mb=98304), make_report("cn2")]
-    )
-    app.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
-    licensed = f"/placement/resource_providers/{make_report('cn2')['uuid']}"
-    generation = app.get(licensed, headers=LATEST_HEADERS).json["generation"]
-    body = {"resource_provider_generation": generation, "traits": ["CUSTOM_LICENSED"]}
-    app.put_json(f"{licensed}/traits", body, headers=LATEST_HEADERS)
-    return app

@@ -9,13 +9,6 @@ from placement_sched.limits import MAX_EXPENSIVE_QUERIES
 from tests.support.scheduling import explain_request, make_report, make_spec
 
 COMPUTE_HEADERS = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
-CHANGES_OF_EVERY_KIND = [
-    {"drain": ["cn1"]},
-    {"add": {"like": "cn2", "count": 2}},
-    {"inventory": {"host": "cn3", "resource_class": "VCPU", "total": 64}},
-    {"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "metadata": {"note": "x"}}},
-    {"remove": ["cn2"]},
-]
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest
 from placement_sched.model.rejection import Rejection
 from tests.conftest import make_settings
-from tests.support.invariants import assert_invariants, execute_without_foreign_keys
-from tests.support.numa_nodes import (
+from tests.model.hardware.numa_nodes import (
     build_cell,
     build_host_topology,
     build_instance_cell,
     build_instance_topology,
 )
+from tests.support.invariants import assert_invariants, execute_without_foreign_keys
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.hardware import find_excess_cells, find_excess_devices

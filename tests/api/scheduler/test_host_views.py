@@ -10,10 +10,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import NovaCell
 from placement_sched.store import change_counters
 from placement_sched.store.compute import cells, host_aggregates, services
-from tests.conftest import make_settings
-from tests.support.clouds import uuid_of
-from tests.support.host_maps import add_aggregate, aggregate_uuid
-from tests.support.host_views import (
+from tests.api.scheduler.host_views import (
     HOSTS_PATH,
     OLD_REPORT_TIME,
     index_hosts_by_name,
@@ -22,7 +19,10 @@ from tests.support.host_views import (
     put_allocations,
     record_instance,
 )
-from tests.support.host_views import cloud_app as cloud_app  # noqa: PLC0414 - a fixture
+from tests.api.scheduler.host_views import cloud_app as cloud_app  # noqa: PLC0414 - a fixture
+from tests.conftest import make_settings
+from tests.support.clouds import uuid_of
+from tests.support.host_maps import add_aggregate, aggregate_uuid
 from tests.support.scheduling import make_report, make_uuid
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS

@@ -3,9 +3,14 @@
 
 import pytest
 
+from tests.api.scheduler.host_views import (
+    HOSTS_PATH,
+    index_hosts_by_name,
+    list_host_names,
+    list_hosts,
+)
+from tests.api.scheduler.host_views import cloud_app as cloud_app  # noqa: PLC0414 - a fixture
 from tests.support.clouds import uuid_of
-from tests.support.host_views import HOSTS_PATH, index_hosts_by_name, list_host_names, list_hosts
-from tests.support.host_views import cloud_app as cloud_app  # noqa: PLC0414 - a fixture
 from tests.support.scheduling import make_report, make_uuid
 from tests.support.versions import LATEST_HEADERS
 

@@ -2,6 +2,8 @@
 """Writes that MariaDB acknowledges with a semi-synchronous replica survive a failover."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pymysql
 import pytest
@@ -13,13 +15,39 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.chaos.faults.cutting_proxy import run_database_proxy
 from tests.conftest import make_settings
-from tests.support.mariadb import MariaDB, run_semi_synchronous_pair
+from tests.support.mariadb import MariaDB, run_mariadb
 from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.chaos
 
 TRAIT_NAME = "CUSTOM_LOST"
 WAITING_COMMITS_QUERY = "SHOW STATUS LIKE 'Rpl_semi_sync_master_wait_sessions'"
+
+
+@contextmanager
+def run_semi_synchronous_pair(wait_point: str) -> Iterator[tuple[MariaDB, MariaDB]]:
+    """Run a primary and a replica that must receive each commit before it is acknowledged.
+
+    ``wait_point`` decides whether the primary's engine commits before or after that.
+    """
+    of_primary = (
+        "--log-bin=log",
+        # With the statement format a statement without changes is an event for the replica, too.
+        "--binlog-format=ROW",
+        "--server-id=1",
+        "--rpl-semi-sync-master-enabled=ON",
+        f"--rpl-semi-sync-master-wait-point={wait_point}",
+        # Milliseconds until the primary would acknowledge a commit without the replica.
+        "--rpl-semi-sync-master-timeout=86400000",
+    )
+    of_replica = ("--server-id=2", "--rpl-semi-sync-slave-enabled=ON")
+    with run_mariadb(options=of_replica) as replica, run_mariadb(options=of_primary) as primary:
+        replica.run(
+            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={primary.port}, "
+            "MASTER_USER='root', MASTER_USE_GTID=slave_pos",
+            "START SLAVE",
+        )
+        yield primary, replica
 
 
 def has_trait(server: MariaDB, name: str) -> bool:

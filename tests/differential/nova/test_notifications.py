@@ -11,12 +11,12 @@ import pytest
 
 from placement_sched.notifications import START, Bus, Event
 from tests.differential.comparison import PEER_PYTHON
-from tests.support.notification_memory import (
+from tests.notifications.memory import (
     MEMORY_DRIVER_OPTIONS,
     clear_notifications,
     read_notifications,
 )
-from tests.support.notification_requests import (
+from tests.notifications.requests import (
     REQUEST_WITH_ALL_FIELDS,
     REQUEST_WITH_REQUIRED_FIELDS,
     build_request,

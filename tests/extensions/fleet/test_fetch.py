@@ -20,8 +20,8 @@ from placement_sched.operations.fleet.cloud import State, drop_row_id, read_stat
 from placement_sched.operations.fleet.load import load
 from placement_sched.operations.fleet.merge import merge_document
 from placement_sched.schemas.yaml_file import YamlFile
-from tests.support.generated_apis import BASES, GeneratedCloud, build_uuid
-from tests.support.in_process import FunctionTransport, build_wsgi_handler
+from tests.clients.generated_apis import BASES, GeneratedCloud, build_uuid
+from tests.clients.in_process import FunctionTransport, build_wsgi_handler
 
 NOW = datetime(2026, 1, 2, 12)
 AGGREGATE = "0f3c2d1e-5a6b-4c7d-8e9f-000000000001"

@@ -25,7 +25,7 @@ from placement_sched.model.hardware.pci_requests import InstancePCIRequest
 from placement_sched.model.image import CHOICES
 from placement_sched.model.rejection import Rejection
 from placement_sched.schemas.node_report import parse_numa_topology
-from tests.support.numa_nodes import build_host_with_memory, build_instance_with_memory
+from tests.model.hardware.numa_nodes import build_host_with_memory, build_instance_with_memory
 
 NUMA_CELL_REPORT = {"id": 0, "cpuset": [0, 1], "memory": 1024}
 

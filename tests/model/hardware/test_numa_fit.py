@@ -29,8 +29,7 @@ from placement_sched.model.hardware.numa_fit import (
 )
 from placement_sched.model.hardware.pci_devices import Devices
 from placement_sched.model.rejection import Rejection
-from tests.model.hardware.pci_stats import FakePciStats
-from tests.support.numa_nodes import (
+from tests.model.hardware.numa_nodes import (
     CORES,
     THREAD_PAIRS,
     build_cell,
@@ -43,6 +42,7 @@ from tests.support.numa_nodes import (
     build_numa_limits,
     build_pages,
 )
+from tests.model.hardware.pci_stats import FakePciStats
 
 ONE_CELL = build_instance_topology(build_instance_cell(shared=[0]))
 TWO_CELLS = build_instance_topology(

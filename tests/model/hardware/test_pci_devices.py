@@ -17,8 +17,8 @@ from placement_sched.model.hardware.pci_devices import (
     build_shortage,
 )
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest, InstancePCIRequests
+from tests.model.hardware.numa_nodes import build_instance_cell
 from tests.model.hardware.pci_stats import FakePciStats
-from tests.support.numa_nodes import build_instance_cell
 
 PROVIDER_A, PROVIDER_B, PROVIDER_C = "provider-a", "provider-b", "provider-c"
 

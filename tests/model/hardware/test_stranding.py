@@ -16,7 +16,7 @@ from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.hardware.stranding import FlavorTable, _count_spread
 from placement_sched.model.image import Image
 from placement_sched.model.rejection import Rejection
-from tests.support.stranding import (
+from tests.model.hardware.stranding import (
     GPU_ALIASES,
     build_flavor,
     build_gpu_pools,

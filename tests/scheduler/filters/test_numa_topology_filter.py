@@ -10,7 +10,12 @@ from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, N
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.schemas.node_report import parse_numa_topology
-from tests.support.numa_nodes import CORES, THREAD_PAIRS, build_cell, build_cell_with_networks
+from tests.model.hardware.numa_nodes import (
+    CORES,
+    THREAD_PAIRS,
+    build_cell,
+    build_cell_with_networks,
+)
 from tests.support.states import build_host_state, build_settings, build_spec, find_rejection
 
 ONE_NUMA_NODE = {"cells": [{"cpuset": [0], "memory": 512}]}

@@ -3,10 +3,14 @@
 
 import pytest
 
-from placement_sched.scheduler.policies.registry import find_ratios, read_policy_ratios
+from placement_sched.scheduler.policies.registry import (
+    find_ratios,
+    get_policies,
+    read_policy_ratios,
+)
 from tests.api.compute.conftest import AggregateApi
 from tests.support.clouds import uuid_of
-from tests.support.policies import read_policies, settings_with_policies
+from tests.support.policies import settings_with_policies
 from tests.support.scheduling import make_flavor, make_report, make_spec
 
 HIGH_DENSITY_POLICY, LOW_DENSITY_POLICY = "high_cpu_density", "low_cpu_density"
@@ -26,7 +30,7 @@ cpu_allocation_ratio = 1.0
 
 @pytest.fixture
 def policies(tmp_path):
-    return read_policies("sqlite://", tmp_path)
+    return get_policies(settings_with_policies("sqlite://", tmp_path))
 
 
 @pytest.mark.parametrize(

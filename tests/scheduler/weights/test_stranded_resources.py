@@ -14,12 +14,7 @@ from placement_sched.scheduler.weights import IncrementalWeighing, run_weighers
 from placement_sched.scheduler.weights.ram import RAMWeigher
 from placement_sched.scheduler.weights.stranded_resources import StrandedResourcesWeigher
 from tests.conftest import make_settings
-from tests.scheduler.weights.weighing import run_weigher, weigh_hosts
-from tests.support.api_clouds import SELECT_PATH, store_flavor
-from tests.support.scheduling import FLAVOR, make_report, make_spec
-from tests.support.statements import record_statements
-from tests.support.states import build_host_state, build_settings, build_spec
-from tests.support.stranding import (
+from tests.model.hardware.stranding import (
     GPU_ALIAS,
     GPU_ALIASES,
     build_flavor,
@@ -27,6 +22,11 @@ from tests.support.stranding import (
     build_numa_cell,
     build_pinned_flavor,
 )
+from tests.scheduler.weights.weighing import run_weigher, weigh_hosts
+from tests.support.api_clouds import SELECT_PATH, store_flavor
+from tests.support.scheduling import FLAVOR, make_report, make_spec
+from tests.support.statements import record_statements
+from tests.support.states import build_host_state, build_settings, build_spec
 
 WEIGHER_NAME = "StrandedResourcesWeigher"
 MULTIPLIER_OPTION = "filter_scheduler__stranded_resources_weight_multiplier"

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import CapacityExceeded, Invalid
 from placement_sched.model.provider import Inventory, can_change_usage, matches_units
-from placement_sched.store.placement import allocations
+from placement_sched.store.placement import allocations, inventories, resource_providers
 from tests.exploring import scale_example_count
 from tests.store.placement.claims import (
     build_claim,
@@ -19,10 +20,20 @@ from tests.store.placement.claims import (
     read_provider_generation,
     replace_allocations,
 )
-from tests.support.providers import make_provider, make_providers, set_inventory
+from tests.support.providers import NOW, make_provider, make_providers
 from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
+
+
+def set_inventory(database: Database, provider: str, *stock: Inventory) -> None:
+    """Replace the inventories of a provider."""
+
+    def write_rows(connection: Connection) -> None:
+        row = resource_providers.get_by_uuid(connection, provider)
+        inventories.put(connection, {row.id: stock}, NOW)
+
+    database.write(write_rows)
 
 
 def test_replaced_allocations_are_exactly_those_of_the_claims(database):

@@ -13,7 +13,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.request_stats import begin_stats, get_request_stats
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
-from tests.support.placement_copy import ChangeLogCopy
+from tests.store.placement.change_log_copy import ChangeLogCopy
 from tests.support.statements import execute_statements
 
 pytestmark = pytest.mark.all_databases

@@ -12,7 +12,7 @@ from sqlalchemy import insert
 from placement_sched.db import tables
 from placement_sched.store.placement import change_log
 from tests.exploring import scale_example_count
-from tests.support.placement_copy import ChangeLogCopy
+from tests.store.placement.change_log_copy import ChangeLogCopy
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.system]
 

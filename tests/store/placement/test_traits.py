@@ -8,8 +8,9 @@ import pytest
 from sqlalchemy import update
 
 from placement_sched.db import tables
+from placement_sched.db.transaction import Database
 from placement_sched.model.aggregates import ChangeResult
-from placement_sched.store.placement import traits
+from placement_sched.store.placement import resource_providers, traits
 from tests.support.host_maps import (
     LICENSED_TRAIT,
     add_aggregate,
@@ -17,17 +18,28 @@ from tests.support.host_maps import (
     build_local_services,
     build_trait_removal,
     read_providers_with_trait,
-    recreate_provider,
     set_metadata,
     sync_own_traits,
 )
-from tests.support.hosts import add_node
+from tests.support.hosts import NOW, add_node
 from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
 
 METADATA_REQUIRING_TRAIT = {f"trait:{LICENSED_TRAIT}": "required"}
 METADATA_WITHOUT_TRAIT = {f"trait:{LICENSED_TRAIT}": None}
+
+
+def recreate_provider(database: Database, provider: str) -> None:
+    """Delete a provider and create it again with the same uuid and name, without its traits."""
+
+    def write_rows(connection):
+        name = resource_providers.get_by_uuid(connection, provider).name
+        resource_providers.remove_whole(connection, [provider])
+        row = resource_providers.NewProvider(provider, name)
+        resource_providers.create_many(connection, [row], NOW)
+
+    database.write(write_rows)
 
 
 def read_synced_traits(database):

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import UUID
 
 from placement_sched.clients.api_reader import ApiReader, CallPool
-from tests.support.in_process import FunctionTransport, build_adapter
+from tests.clients.in_process import FunctionTransport, build_adapter
 
 BASES = {"placement": "/placement", "compute": "/compute/v2.1", "image": "/image/v2"}
 GB = 1024

@@ -2,7 +2,7 @@
 """A MySQL server for a test run, from the Debian that has a package of it.
 
 The stable Debian has MariaDB only. ``mysql-server`` is in Debian's unstable suite, which mmdebstrap
-installs into a folder that later runs use again. ``python -m tests.support.mysql`` runs pytest with
+installs into a folder that later runs use again. ``python -m tests.db.mysql`` runs pytest with
 such a server in the place of MariaDB.
 """
 
