@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
+from tests.support.clouds import uuid_of
 from tests.support.host_maps import (
     LICENSED_TRAIT,
     add_aggregate,
-    aggregate_uuid,
     sync_own_aggregates,
     sync_own_traits,
 )
@@ -77,7 +77,7 @@ def test_aggregate_check_prints_json(cloud, check_aggregates):
     assert (status, document["code"], document["filtering"]) == (1, 1, True)
     assert document["aggregates"] == [
         {
-            "uuid": aggregate_uuid("windows"),
+            "uuid": uuid_of("windows"),
             "name": "windows",
             "traits": [LICENSED_TRAIT],
             "flavors": {"open": ["m1.windows"], "forbidden": ["m1.small"]},

@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
+from tests.support.clouds import uuid_of
 from tests.support.host_maps import (
     LICENSED_TRAIT,
     add_aggregate,
-    aggregate_uuid,
     read_members,
     read_providers_with_trait,
     set_metadata,
@@ -91,7 +91,7 @@ def test_sync_aggregates_prints_json(cloud, run_cli):
         "code": 4,
         "aggregates": [
             {
-                "uuid": aggregate_uuid("fast"),
+                "uuid": uuid_of("fast"),
                 "name": "fast",
                 "added": [{"host": "cn1", "provider": node}],
                 "removed": [],

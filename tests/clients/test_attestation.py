@@ -9,7 +9,7 @@ import trustme
 
 from placement_sched.clients.attestation import Attestation, AttestedHosts, Level
 from placement_sched.errors import ServiceFailed
-from tests.support.attestation import run_attestation_service
+from tests.clients.attestation import run_attestation_service
 
 TRUST_TIME_TEXT = "2026-01-01T12:00:00Z"
 TRUST_TIME = datetime(2026, 1, 1, 12)

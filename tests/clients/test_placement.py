@@ -35,11 +35,11 @@ from tests.clients.in_process import (
     compute_service,
     placement_service,
 )
+from tests.support.clouds import uuid_of
 from tests.support.host_maps import (
     LICENSED_TRAIT,
     add_aggregate,
     add_unrecorded_trait,
-    aggregate_uuid,
     build_aggregate_join,
     build_host_map_reader,
     read_members,
@@ -72,9 +72,7 @@ def test_placement_aggregates_are_synchronised_with_nova(placement_app, placemen
     read_hosts = build_host_map_reader(sqlite_database)
     synced = sync_aggregates(read_hosts, placement)
     members = {"a": {node_1}, "b": {node_1, node_2}}
-    assert group_by_name(synced.added) == {
-        aggregate_uuid(name): uuids for name, uuids in members.items()
-    }
+    assert group_by_name(synced.added) == {uuid_of(name): uuids for name, uuids in members.items()}
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "gone")]
     assert {name: read_members(sqlite_database, name) for name in members} == members
     placement_app.seen.clear()
@@ -85,9 +83,9 @@ def test_placement_aggregates_are_synchronised_with_nova(placement_app, placemen
 def test_stale_members_of_placement_aggregates_are_removed(placement, sqlite_database):
     node_1, node_2 = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1"])
-    placement.change(build_aggregate_join(aggregate_uuid("a"), node_1, node_2))
+    placement.change(build_aggregate_join(uuid_of("a"), node_1, node_2))
     synced = sync_aggregates(build_host_map_reader(sqlite_database), placement, remove_stale=True)
-    assert group_by_name(synced.removed) == {aggregate_uuid("a"): {node_2}}
+    assert group_by_name(synced.removed) == {uuid_of("a"): {node_2}}
     assert read_members(sqlite_database, "a") == {node_1}
 
 
@@ -129,7 +127,7 @@ def test_trait_sync_removes_only_traits_of_the_record(placement_app, sqlite_data
         }
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED_TRAIT}": None})
     with open_trait_file(file, service.url) as record:
-        assert record.aggregates == {(ours, LICENSED_TRAIT): aggregate_uuid("a")}
+        assert record.aggregates == {(ours, LICENSED_TRAIT): uuid_of("a")}
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
     assert synced.removed == {(ours, LICENSED_TRAIT)}
     assert read_providers_with_trait(sqlite_database) == {theirs}
@@ -143,12 +141,12 @@ def test_trait_sync_updates_aggregates_in_the_record_file(placement_app, sqlite_
     add_unrecorded_trait(sqlite_database, node)
     record = TraitFile(tmp_path / "put.json", PLACEMENT_URL)
     record.aggregates = dict.fromkeys(
-        [(node, LICENSED_TRAIT), (deleted, LICENSED_TRAIT)], aggregate_uuid("a")
+        [(node, LICENSED_TRAIT), (deleted, LICENSED_TRAIT)], uuid_of("a")
     )
     placement = RemotePlacement(placement_service(placement_app, PLACEMENT_URL), record)
     synced = sync_traits(build_host_map_reader(sqlite_database), placement)
     assert (synced.added, synced.removed) == (set(), set())
-    assert record.aggregates == {(node, LICENSED_TRAIT): aggregate_uuid("b")}
+    assert record.aggregates == {(node, LICENSED_TRAIT): uuid_of("b")}
 
 
 class PlacementWithConcurrentWriter(FunctionTransport):

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.differential.comparison import PEER_PYTHON
-from tests.support.eras import era_table  # noqa: F401 - a fixture
+from tests.docs.eras import era_table  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.system
 

@@ -22,10 +22,10 @@ from tests.clients.in_process import (
 )
 from tests.differential.exchange import Request
 from tests.differential.sides import OpenStackPlacementPeer
+from tests.support.clouds import uuid_of
 from tests.support.host_maps import (
     LICENSED_TRAIT,
     add_aggregate,
-    aggregate_uuid,
     build_aggregate_join,
     build_trait_addition,
     set_metadata,
@@ -85,10 +85,10 @@ def test_sync_aggregates_of_a_remote_placement_is_idempotent(
     add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn4"])
     add_aggregate(sqlite_database, "b", ["cn2"])
     placement = RemotePlacement(placement_service(peer_with_licensed_trait, PEER_URL))
-    placement.change(build_aggregate_join(aggregate_uuid("b"), node_uuid(3)))
+    placement.change(build_aggregate_join(uuid_of("b"), node_uuid(3)))
     synced = sync_aggregates(make_host_reader, placement)
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "cn4")]
-    a, b = aggregate_uuid("a"), aggregate_uuid("b")
+    a, b = uuid_of("a"), uuid_of("b")
     assert [
         read_provider_values_from_peer(peer_service, number, "aggregates")
         for number in HOSTS_WITH_PROVIDER
@@ -114,7 +114,7 @@ def test_sync_traits_of_a_remote_placement_keeps_manual_traits(
         synced = sync_traits(make_host_reader, RemotePlacement(service, record))
         assert synced.added == {(node_uuid(1), LICENSED_TRAIT)}
     record = TraitFile(file, service.url)
-    assert record.aggregates == {(node_uuid(1), LICENSED_TRAIT): aggregate_uuid("windows")}
+    assert record.aggregates == {(node_uuid(1), LICENSED_TRAIT): uuid_of("windows")}
     assert read_provider_values_from_peer(peer_service, 1, "traits") == {
         LICENSED_TRAIT,
         "HW_CPU_X86_AVX2",

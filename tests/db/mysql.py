@@ -16,9 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.loopback import reserve_port
 from tests.support.mariadb import MariaDB
-from tests.support.postgresql import ARE_DATABASES_REQUIRED
+from tests.support.postgresql import reserve_free_port, skip_or_fail
 
 _CACHE_FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 _DEBIAN_FOLDER = _CACHE_FOLDER / "placement_sched" / "mysql"
@@ -44,17 +43,11 @@ _OPTIONS = (
 )
 
 
-def _skip(reason: str) -> None:
-    if ARE_DATABASES_REQUIRED:
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
 def install_mysql() -> Path:
     """Install MySQL unless it is cached, and return the root of its Debian."""
     missing = [program for program in _REQUIRED_PROGRAMS if shutil.which(program) is None]
     if missing or os.geteuid() != 0:
-        _skip(f"MySQL needs root, and the programs {', '.join(_REQUIRED_PROGRAMS)}")
+        skip_or_fail(f"MySQL needs root, and the programs {', '.join(_REQUIRED_PROGRAMS)}")
     root, ready = _DEBIAN_FOLDER / "root", _DEBIAN_FOLDER / "ready"
     if not ready.exists():
         shutil.rmtree(_DEBIAN_FOLDER, ignore_errors=True)
@@ -76,7 +69,7 @@ def run_mysql(*options: str) -> Iterator[MariaDB]:
     """Run an empty server, whose root has no password, with further options."""
     root = install_mysql()
     with ExitStack() as stack:
-        port = int(stack.enter_context(reserve_port()).getsockname()[1])
+        port = reserve_free_port(stack)
         start = ["unshare", "--mount", "sh", "-ec", _START_SCRIPT, str(root)]
         server = MariaDB(port, [*start, *_OPTIONS, f"--port={port}", *options])
         stack.callback(server.kill)

@@ -9,8 +9,8 @@ from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.scheduler.weights import all_weighers
-from tests.support.eras import GUIDE_FOLDER
-from tests.support.eras import era_table as era_table  # noqa: PLC0414 - a fixture
+from tests.docs.eras import GUIDE_FOLDER
+from tests.docs.eras import era_table as era_table  # noqa: PLC0414 - a fixture
 
 pytestmark = pytest.mark.slow
 

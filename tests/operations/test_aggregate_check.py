@@ -15,7 +15,6 @@ from tests.support.host_maps import (
     LICENSED_TRAIT,
     add_aggregate,
     add_unrecorded_trait,
-    aggregate_uuid,
     set_metadata,
     sync_own_aggregates,
     sync_own_traits,
@@ -205,7 +204,7 @@ def share_storage_with_hosts(app, name, *aggregates):
     """Create a provider with the trait that shares storage with host aggregates."""
     uuid = uuid_of(name)
     provider = f"/placement/resource_providers/{uuid}"
-    members = [aggregate_uuid(aggregate) for aggregate in aggregates]
+    members = [uuid_of(aggregate) for aggregate in aggregates]
     app.post_json(
         "/placement/resource_providers", {"uuid": uuid, "name": name}, headers=LATEST_HEADERS
     )

@@ -22,8 +22,9 @@ from placement_sched.operations.periodic import PAUSE, OldRowDeletion, PeriodicT
 from placement_sched.store import decisions
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
+from tests.store.decision_records import build_decision
+from tests.support.clouds import NOW
 from tests.support.concurrency import join_threads
-from tests.support.decisions import NOW, build_decision
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.statements import execute_statements, record_statements
 

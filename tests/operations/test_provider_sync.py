@@ -22,11 +22,11 @@ from placement_sched.store.placement import aggregates, resource_providers, trai
 from placement_sched.store.placement import aggregates as provider_aggregates
 from tests.conftest import delete_test_rows, make_settings
 from tests.exploring import scale_example_count
+from tests.support.clouds import uuid_of
 from tests.support.host_maps import (
     LICENSED_TRAIT,
     add_aggregate,
     add_unrecorded_trait,
-    aggregate_uuid,
     build_aggregate_join,
     build_local_services,
     build_trait_addition,
@@ -48,7 +48,7 @@ def add_to_placement_aggregate(database, name, *providers):
     def write_rows(connection):
         rows = resource_providers.map_by_uuid(connection, providers).values()
         ids = [provider.id for provider in rows]
-        aggregates.add_members(connection, aggregate_uuid(name), ids, NOW)
+        aggregates.add_members(connection, uuid_of(name), ids, NOW)
 
     database.write(write_rows)
 
@@ -64,10 +64,7 @@ def test_aggregate_sync_adds_missing_placement_aggregates(database):
     add_to_placement_aggregate(database, "fast", node_1)
     synced = sync_own_aggregates(database)
     assert synced.code is SyncCode.DONE
-    assert (group_by_name(synced.added), synced.stale) == (
-        {aggregate_uuid("fast"): {node_2}},
-        set(),
-    )
+    assert (group_by_name(synced.added), synced.stale) == ({uuid_of("fast"): {node_2}}, set())
     assert read_members(database, "fast") == {node_1, node_2}
     assert node_3 not in read_members(database, "fast")
 
@@ -110,7 +107,7 @@ def test_stale_aggregate_membership_is_removed_only_with_the_option(database):
     add_aggregate(database, "fast", ["cn1"])
     add_to_placement_aggregate(database, "fast", node, stale_node)
     synced = sync_own_aggregates(database)
-    fast = aggregate_uuid("fast")
+    fast = uuid_of("fast")
     assert synced.stale == {(stale_node, fast)}
     assert synced.code is SyncCode.DONE
     assert read_members(database, "fast") == {node, stale_node}
@@ -125,7 +122,7 @@ def test_aggregate_membership_of_storage_is_never_stale(sqlite_database):
     add_aggregate(sqlite_database, "fast", ["cn1"])
     add_to_placement_aggregate(sqlite_database, "fast", storage)
     synced = sync_own_aggregates(sqlite_database, remove_stale=True)
-    assert {aggregate for _, aggregate in synced.added} == {aggregate_uuid("fast")}
+    assert {aggregate for _, aggregate in synced.added} == {uuid_of("fast")}
     assert synced.stale | synced.removed == set()
     assert storage in read_members(sqlite_database, "fast")
 
@@ -176,7 +173,7 @@ def test_aggregate_sync_reports_changes_before_a_failure_of_placement(sqlite_dat
     read_hosts, _ = build_local_services(sqlite_database)
     placement = FailingPlacementService(sqlite_database, lambda: NOW, has_local_hosts=True)
     synced = sync_aggregates(read_hosts, placement)
-    assert synced.added == {(first_node, aggregate_uuid("fast"))}
+    assert synced.added == {(first_node, uuid_of("fast"))}
     problem = SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", "gone for lunch")
     assert synced.problems == [problem]
 
@@ -352,7 +349,7 @@ def test_trait_sync_keeps_a_trait_that_another_aggregate_requires(database):
     sync_own_traits(database)
     set_metadata(database, "one", REMOVED_TRAIT_METADATA)
     assert sync_own_traits(database).removed == set()
-    assert read_synced_traits(database) == {(node, LICENSED_TRAIT): aggregate_uuid("two")}
+    assert read_synced_traits(database) == {(node, LICENSED_TRAIT): uuid_of("two")}
     set_metadata(database, "two", REMOVED_TRAIT_METADATA)
     assert sync_own_traits(database, aggregate="two").removed == {(node, LICENSED_TRAIT)}
 
@@ -373,7 +370,7 @@ def test_trait_sync_keeps_the_trait_of_an_unknown_aggregate(database):
     node = add_node(database, "cn1")
     theirs = HostAggregate(
         id=1,
-        uuid=aggregate_uuid("nova's"),
+        uuid=uuid_of("nova's"),
         name="nova's",
         hosts=frozenset({"cn1"}),
         metadata=TRAIT_METADATA,
@@ -448,8 +445,7 @@ def test_trait_change_based_on_outdated_metadata_writes_nothing(database):
     _, placement = build_local_services(database)
     set_metadata(database, "a", REMOVED_TRAIT_METADATA)
     assert (
-        placement.change(build_trait_addition(LICENSED_TRAIT, {node: aggregate_uuid("a")})).done
-        == set()
+        placement.change(build_trait_addition(LICENSED_TRAIT, {node: uuid_of("a")})).done == set()
     )
     set_metadata(database, "a", TRAIT_METADATA)
     sync_own_traits(database)

@@ -20,9 +20,14 @@ from placement_sched.store.placement import (
 )
 from tests.conftest import make_settings
 from tests.support.concurrency import run_concurrently
-from tests.support.recorded_reports import DISABLED_TRAIT, read_provider, read_traits, record_report
+from tests.support.recorded_reports import (
+    DISABLED_TRAIT,
+    disable_service,
+    read_provider,
+    read_traits,
+    record_report,
+)
 from tests.support.reports import NOW, build_report, node_uuid, remove_keys
-from tests.support.service_changes import disable_service
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 

@@ -2,9 +2,15 @@
 """Disabling, enabling and forcing down compute services."""
 
 from placement_sched.store.compute import services
-from tests.support.recorded_reports import DISABLED_TRAIT, read_provider, read_traits, record_report
+from tests.support.recorded_reports import (
+    DISABLED_TRAIT,
+    disable_service,
+    read_provider,
+    read_traits,
+    record_report,
+    set_service_fields,
+)
 from tests.support.reports import NOW, build_report
-from tests.support.service_changes import disable_service, enable_service, set_service_fields
 from tests.support.statements import record_statements
 
 
@@ -61,6 +67,6 @@ def test_statement_count_of_disabling_is_independent_of_nodes(database, settings
     for host in ("few", "many"):
         with record_statements(database) as seen:
             change_and_read_service(database, disable_service, host)
-            change_and_read_service(database, enable_service, host)
+            change_and_read_service(database, set_service_fields, host, disabled=False)
         counts.append(len(seen))
     assert counts[0] == counts[1]

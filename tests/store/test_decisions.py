@@ -9,8 +9,9 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.model.decision import EXPLAIN, SELECTED, DecisionQuery, Notice, PlacedInstance
 from placement_sched.store import decisions
+from tests.store.decision_records import build_decision
+from tests.support.clouds import NOW
 from tests.support.concurrency import run_before_each_statement
-from tests.support.decisions import NOW, build_decision
 from tests.support.scheduling import make_uuid
 from tests.support.statements import count_table_rows
 

@@ -26,6 +26,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.provider import Inventory
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
+INVENTORY_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
 
 
 def uuid_of(name: str) -> str:
@@ -172,12 +173,7 @@ def _load_inventories(connection: Connection, hosts: Sequence[Host], ids: dict[s
             {
                 "resource_provider_id": provider,
                 "resource_class_id": key,
-                "total": held.inventory.total,
-                "reserved": held.inventory.reserved,
-                "min_unit": held.inventory.min_unit,
-                "max_unit": held.inventory.max_unit,
-                "step_size": held.inventory.step_size,
-                "allocation_ratio": held.inventory.allocation_ratio,
+                **{name: getattr(held.inventory, name) for name in INVENTORY_FIELDS},
             }
             for provider, key, held in entries
         ],

@@ -4,7 +4,6 @@
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
-from uuid import NAMESPACE_DNS, uuid5
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.aggregates import HostMap, ProviderChange
@@ -17,13 +16,9 @@ from placement_sched.operations.provider_sync import (
 )
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
-from tests.support.hosts import NOW
+from tests.support.clouds import NOW, uuid_of
 
 LICENSED_TRAIT = "CUSTOM_LICENSED"
-
-
-def aggregate_uuid(name: str) -> str:
-    return str(uuid5(NAMESPACE_DNS, name))
 
 
 def add_aggregate(
@@ -32,12 +27,12 @@ def add_aggregate(
     """Add a host aggregate that is not in placement and return its uuid."""
 
     def write_rows(connection):
-        number = host_aggregates.add(connection, aggregate_uuid(name), name, NOW)
+        number = host_aggregates.add(connection, uuid_of(name), name, NOW)
         host_aggregates.add_hosts(connection, number, hosts, NOW)
         host_aggregates.change_metadata(connection, number, metadata, NOW)
 
     database.write(write_rows)
-    return aggregate_uuid(name)
+    return uuid_of(name)
 
 
 def set_metadata(database: Database, name: str, metadata: Mapping[str, str | None]) -> None:
@@ -53,7 +48,7 @@ def set_metadata(database: Database, name: str, metadata: Mapping[str, str | Non
 def read_members(database: Database, name: str) -> frozenset[str]:
     """Return the uuids of the providers in the placement aggregate."""
     with database.read() as connection:
-        uuid = aggregate_uuid(name)
+        uuid = uuid_of(name)
         return aggregates.map_providers(connection, [uuid]).get(uuid, frozenset())
 
 

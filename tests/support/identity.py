@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs
 from uuid import uuid4
 
-from tests.support.loopback import serve_application
+from tests.support.loopback import send_json, serve_application
 
 USER, PASSWORD = "placement", "open sesame"
 KEYSTONE_CONFIG = """
@@ -81,11 +81,9 @@ class Identity:
             links = [{"rel": "self", "href": f"{self.url}/v3/"}]
             version = {"id": "v3.14", "status": "stable", "links": links, "media-types": []}
             if path:
-                return _respond_with_json(start_response, "200 OK", {"version": version})
-            return _respond_with_json(
-                start_response, "300 Choices", {"versions": {"values": [version]}}
-            )
-        return _respond_with_json(start_response, "404 Not Found", {})
+                return send_json(start_response, "200 OK", {"version": version})
+            return send_json(start_response, "300 Choices", {"versions": {"values": [version]}})
+        return send_json(start_response, "404 Not Found", {})
 
     def _log_in(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         sent = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
@@ -94,44 +92,41 @@ class Identity:
         is_right = {
             "password": lambda: (login["user"]["name"], login["user"]["password"]),
             "application_credential": lambda: (login["id"], login["secret"]),
-            "token": lambda: (USER, PASSWORD if self._is_valid(login["id"]) else ""),
+            "token": lambda: (USER, PASSWORD if self.is_valid(login["id"]) else ""),
         }
         if is_right[method]() != (USER, PASSWORD):
-            return _respond_with_json(start_response, "401 Unauthorized", {})
+            return send_json(start_response, "401 Unauthorized", {})
         token = self.issue_token(USER, "service", "service")
         return self._respond_with_token(start_response, "201 Created", token)
 
     def _describe_token(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         self.validations += 1
-        if not self._is_valid(environ.get("HTTP_X_AUTH_TOKEN")):
-            return _respond_with_json(start_response, "401 Unauthorized", {})
+        if not self.is_valid(environ.get("HTTP_X_AUTH_TOKEN")):
+            return send_json(start_response, "401 Unauthorized", {})
         subject = environ.get("HTTP_X_SUBJECT_TOKEN")
         anyway = parse_qs(environ["QUERY_STRING"]).get("allow_expired") == ["1"]
-        if not (self._is_valid(subject) or (anyway and subject in self._tokens)):
-            return _respond_with_json(start_response, "404 Not Found", {})
+        if not (self.is_valid(subject) or (anyway and subject in self._tokens)):
+            return send_json(start_response, "404 Not Found", {})
         return self._respond_with_token(start_response, "200 OK", subject)
 
     def _respond_to_revocation(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         subject = environ.get("HTTP_X_SUBJECT_TOKEN", "")
-        if not self._is_valid(environ.get("HTTP_X_AUTH_TOKEN")):
-            return _respond_with_json(start_response, "401 Unauthorized", {})
-        if not self._is_valid(subject):
-            return _respond_with_json(start_response, "404 Not Found", {})
+        if not self.is_valid(environ.get("HTTP_X_AUTH_TOKEN")):
+            return send_json(start_response, "401 Unauthorized", {})
+        if not self.is_valid(subject):
+            return send_json(start_response, "404 Not Found", {})
         self.revoke_token(subject)
         start_response("204 No Content", [])
         return []
 
-    def is_valid(self, token: str) -> bool:
+    def is_valid(self, token: str | None) -> bool:
         """Return whether a token was issued and neither revoked nor expired."""
-        return self._is_valid(token)
-
-    def _is_valid(self, token: str | None) -> bool:
         if token not in self._tokens:
             return False
         return datetime.fromisoformat(self._tokens[token]["expires_at"]) > datetime.now(UTC)
 
     def _respond_with_token(self, start_response: Any, status: str, token: str) -> list[bytes]:
-        return _respond_with_json(
+        return send_json(
             start_response, status, {"token": self._tokens[token]}, ("X-Subject-Token", token)
         )
 
@@ -144,20 +139,10 @@ def _build_catalogue_entry(kind: str, name: str, url: str) -> dict[str, Any]:
     return {"type": kind, "name": name, "id": name[0], "endpoints": endpoints}
 
 
-def _respond_with_json(
-    start_response: Any, status: str, body: Any, *headers: tuple[str, str]
-) -> list[bytes]:
-    content = json.dumps(body).encode()
-    length = ("Content-Length", str(len(content)))
-    start_response(status, [("Content-Type", "application/json"), length, *headers])
-    return [content]
-
-
 @contextmanager
 def run_keystone() -> Iterator[Identity]:
     identity = Identity()
-    with serve_application(identity) as url:
-        identity.url = url
+    with serve_application(identity) as identity.url:
         yield identity
 
 

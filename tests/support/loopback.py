@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free ports of the loopback address, and WSGI applications served there by a thread."""
 
+import json
 import socket
 import ssl
 import threading
@@ -54,3 +55,44 @@ def serve_application(
         finally:
             server.shutdown()
             thread.join(timeout=60)
+
+
+def send_json(
+    start_response: Any, status: str, document: Any, *headers: tuple[str, str]
+) -> list[bytes]:
+    """Send a document, or bytes as they are."""
+    content = document if isinstance(document, bytes) else json.dumps(document).encode()
+    length = ("Content-Length", str(len(content)))
+    start_response(status, [("Content-Type", "application/json"), length, *headers])
+    return [content]
+
+
+class FakeService:
+    """A service with JSON responses that a test can break."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        #: Status and document of every response, if set.
+        self.failure: tuple[str, Any] | None = None
+        #: Cleared to delay all responses.
+        self.awake = threading.Event()
+        self.awake.set()
+
+    def respond(self, environ: dict[str, Any]) -> tuple[str, Any]:
+        """Return status and document of a response."""
+        raise NotImplementedError
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        response = self.respond(environ)
+        self.awake.wait(10)
+        return send_json(start_response, *(self.failure or response))
+
+
+@contextmanager
+def run_fake_service(service: FakeService, tls: ssl.SSLContext | None = None) -> Iterator[None]:
+    """Serve a fake service, and set its URL."""
+    with serve_application(service, tls) as service.url:
+        try:
+            yield
+        finally:
+            service.awake.set()

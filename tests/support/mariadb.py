@@ -2,10 +2,8 @@
 """A MariaDB server for a test, on a free port of the loopback address."""
 
 import os
-import pwd
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -14,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pymysql
-import pytest
 
-from tests.support.loopback import reserve_port
-from tests.support.postgresql import ARE_DATABASES_REQUIRED
+from tests.support.postgresql import create_server_folder, reserve_free_port, skip_or_fail
 
 #: Owner of the server's files. MariaDB does not run as root.
 ACCOUNT = "mysql"
@@ -116,22 +112,15 @@ def run_mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Itera
     """
     install, program = shutil.which("mariadb-install-db"), shutil.which("mariadbd")
     if install is None or program is None:
-        if ARE_DATABASES_REQUIRED:
-            pytest.fail("MariaDB's server programs are not installed")
-        pytest.skip("MariaDB's server programs are not installed")
+        skip_or_fail("MariaDB's server programs are not installed")
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="placement_sched_mariadb_", dir=place))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        user = []
-        if os.geteuid() == 0:
-            account = pwd.getpwnam(ACCOUNT)
-            os.chown(folder, account.pw_uid, account.pw_gid)
-            user = [f"--user={ACCOUNT}"]
+        folder = create_server_folder(stack, "mariadb", ACCOUNT, place)
+        user = [f"--user={ACCOUNT}"] if os.geteuid() == 0 else []
         data = [f"--datadir={folder / 'data'}", f"--tmpdir={folder}", *user]
         create = [install, "--no-defaults", "--skip-test-db", "--auth-root-authentication-method"]
         create[-1] += "=normal"
         subprocess.run([*create, *data], check=True, timeout=120, stdout=subprocess.DEVNULL)
-        port = int(stack.enter_context(reserve_port()).getsockname()[1])
+        port = reserve_free_port(stack)
         address = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 'socket'}"]
         server = MariaDB(
             port,

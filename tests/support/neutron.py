@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fake neutron: ports, subnets and extensions, over HTTP on the loopback address."""
 
-import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +11,7 @@ from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
 from placement_sched.clients.neutron import Neutron
-from tests.support.loopback import serve_application
+from tests.support.loopback import FakeService, run_fake_service
 
 JsonObject = dict[str, Any]
 
@@ -22,20 +20,15 @@ JsonObject = dict[str, Any]
 UNREACHABLE_URL = "http://127.0.0.1:1"
 
 
-class FakeNeutron:
+class FakeNeutron(FakeService):
     """Networking API v2.0, as far as request filters need it (its API reference)."""
 
     def __init__(self) -> None:
-        self.url = ""
+        super().__init__()
         #: Target of each request, without the version's prefix.
         self.seen: list[str] = []
         self.tokens: list[str | None] = []
         self.extensions = ["router", "segment"]
-        #: Status and document of every response, if set.
-        self.failure: tuple[str, Any] | None = None
-        #: Cleared to delay all responses.
-        self.awake = threading.Event()
-        self.awake.set()
         self.page = 1000
         #: Called for each request.
         self.watch: Callable[[], None] = lambda: None
@@ -57,18 +50,12 @@ class FakeNeutron:
             **fields,
         }
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
-        query = environ["QUERY_STRING"]
-        path = environ["PATH_INFO"].removeprefix("/v2.0")
+    def respond(self, environ: dict[str, Any]) -> tuple[str, Any]:
+        path, query = environ["PATH_INFO"].removeprefix("/v2.0"), environ["QUERY_STRING"]
         self.seen.append(path + (f"?{query}" if query else ""))
         self.tokens.append(environ.get("HTTP_X_AUTH_TOKEN"))
         self.watch()
-        self.awake.wait(10)
-        status, document = self.failure or self._build_response(path, parse_qs(query))
-        content = document if isinstance(document, bytes) else json.dumps(document).encode()
-        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
-        start_response(status, headers)
-        return [content]
+        return self._build_response(path, parse_qs(query))
 
     def _build_response(self, path: str, query: dict[str, list[str]]) -> tuple[str, Any]:
         if path == "/extensions":
@@ -101,12 +88,8 @@ class FakeNeutron:
 @contextmanager
 def run_neutron() -> Iterator[FakeNeutron]:
     neutron = FakeNeutron()
-    with serve_application(neutron) as url:
-        neutron.url = url
-        try:
-            yield neutron
-        finally:
-            neutron.awake.set()
+    with run_fake_service(neutron):
+        yield neutron
 
 
 def build_neutron_client(

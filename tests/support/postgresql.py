@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
 import psycopg
@@ -39,6 +39,24 @@ DEFAULT_POSTGRESQL_SETTINGS = {
 }
 
 
+def skip_or_fail(reason: str) -> NoReturn:
+    """Skip the test, or fail it in CI."""
+    (pytest.fail if ARE_DATABASES_REQUIRED else pytest.skip)(reason)
+
+
+def create_server_folder(
+    stack: ExitStack, name: str, account: str, place: Path | None = None
+) -> Path:
+    """Return a temporary folder of ``place`` that belongs to an account."""
+    folder = Path(tempfile.mkdtemp(prefix=f"placement_sched_{name}_", dir=place))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return _set_folder_owner(folder, account)
+
+
+def reserve_free_port(stack: ExitStack) -> int:
+    return int(stack.enter_context(reserve_port()).getsockname()[1])
+
+
 def is_installed() -> bool:
     """Return whether PostgreSQL's server programs are installed."""
     return any(_DEBIAN_PROGRAMS_FOLDER.glob("*/bin/initdb"))
@@ -48,9 +66,7 @@ def find_programs() -> Path:
     """Return the folder of PostgreSQL's newest programs, or skip the test."""
     programs = sorted(_DEBIAN_PROGRAMS_FOLDER.glob("*/bin/initdb"))
     if not programs:
-        if ARE_DATABASES_REQUIRED:
-            pytest.fail("PostgreSQL's server programs are not installed")
-        pytest.skip("PostgreSQL's server programs are not installed")
+        skip_or_fail("PostgreSQL's server programs are not installed")
     return programs[-1].parent
 
 
@@ -152,7 +168,7 @@ def run_postgresql(
     with ExitStack() as stack:
         yield _start_postgresql(
             stack,
-            _create_folder(stack, place) if folder is None else _set_folder_owner(folder),
+            _create_folder(stack, place) if folder is None else _set_folder_owner(folder, ACCOUNT),
             settings,
         )
 
@@ -168,7 +184,7 @@ def run_primary_and_standby(
     with ExitStack() as stack:
         folder = _create_folder(stack)
         primary = _start_postgresql(stack, folder)
-        standby = PostgreSQL(folder / "standby", _reserve_free_port(stack))
+        standby = PostgreSQL(folder / "standby", reserve_free_port(stack))
         address = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", ACCOUNT)
         run_postgresql_program(
             "pg_basebackup", *address, "-c", "fast", "-R", "-X", "stream", "-D", str(standby.data)
@@ -184,16 +200,13 @@ def run_primary_and_standby(
 def _create_folder(stack: ExitStack, place: Path | None = None) -> Path:
     """Return a temporary folder that belongs to the account of the servers."""
     find_programs()
-    folder = Path(tempfile.mkdtemp(prefix="placement_sched_postgresql_", dir=place))
-    stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    return _set_folder_owner(folder)
+    return create_server_folder(stack, "postgresql", ACCOUNT, place)
 
 
-def _set_folder_owner(folder: Path) -> Path:
-    find_programs()
+def _set_folder_owner(folder: Path, account: str) -> Path:
     if os.geteuid() == 0:
-        account = pwd.getpwnam(ACCOUNT)
-        os.chown(folder, account.pw_uid, account.pw_gid)
+        owner = pwd.getpwnam(account)
+        os.chown(folder, owner.pw_uid, owner.pw_gid)
     return folder
 
 
@@ -201,7 +214,7 @@ def _start_postgresql(
     stack: ExitStack, folder: Path, settings: Mapping[str, str] = MappingProxyType({})
 ) -> PostgreSQL:
     """Return a new server that runs."""
-    server = PostgreSQL(folder / "primary", _reserve_free_port(stack), settings)
+    server = PostgreSQL(folder / "primary", reserve_free_port(stack), settings)
     options = ("-N", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-U", ACCOUNT)
     run_postgresql_program("initdb", *options, "-D", str(server.data))
     server.start()
@@ -212,7 +225,3 @@ def _start_postgresql(
 def _stop_postgresql(server: PostgreSQL) -> None:
     if (server.data / "postmaster.pid").exists():
         server.stop("immediate")
-
-
-def _reserve_free_port(stack: ExitStack) -> int:
-    return int(stack.enter_context(reserve_port()).getsockname()[1])

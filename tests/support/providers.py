@@ -2,15 +2,13 @@
 """Providers with inventories, for tests of allocations."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from uuid import uuid4
 
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.provider import Inventory, can_change_usage, matches_units
 from placement_sched.store.placement import inventories, resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
-
-NOW = datetime(2026, 1, 1, 12, 0, 0)
+from tests.support.clouds import NOW
 
 
 def make_providers(database: Database, stocks: Sequence[Sequence[Inventory]]) -> list[str]:

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports of compute nodes, as hosts send them."""
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.schemas.node_report import Defaults, parse
+from tests.support.clouds import NOW
 
-NOW = datetime(2026, 1, 1, 12, 0, 0)
 REPORT_DEFAULTS = Defaults(now=NOW)
 NUMA_CELL = {"id": 0, "cpuset": [3, 1, 2], "memory": 1024}
 

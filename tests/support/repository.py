@@ -17,16 +17,8 @@ MAKEFILE_TEXT = (ROOT / "Makefile").read_text()
 MAKE_TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE_TEXT, re.MULTILINE))
 #: Files that a copy of the repository does not need.
 IGNORED_COPY_PATTERNS = shutil.ignore_patterns(
-    ".git",
-    ".debian",
-    ".venv*",
-    "build",
-    "dist",
-    "*.egg-info",
-    "__pycache__",
-    ".*_cache",
-    "*.db*",
-    "out",
+    *(".git", ".debian", ".venv*", "build", "dist", "*.egg-info", "__pycache__"),
+    *(".*_cache", "*.db*", "out"),
 )
 
 
@@ -35,9 +27,10 @@ def list_modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
-def read_importers() -> dict[Path, set[Path]]:
-    """Return the importers of each module, within the package."""
-    importers: dict[Path, set[Path]] = {path: set() for path in list_modules()}
+def read_importers(*folders: Path) -> dict[Path, set[Path]]:
+    """Return the importers of each module of the package, or of other folders."""
+    modules = sorted(path for folder in folders or (PACKAGE,) for path in folder.rglob("*.py"))
+    importers: dict[Path, set[Path]] = {path: set() for path in modules}
     for path in importers:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module:

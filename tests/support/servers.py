@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from tests.support import program as forked
@@ -113,19 +113,18 @@ class Server:
 
     def wait_for(self, path: str, status: int, seconds: float = 60) -> None:
         """Repeat a GET until it has this status."""
-        end = time.monotonic() + seconds
-        seen: object = None
-        while time.monotonic() < end:
+        seen: list[object] = []
+
+        def has_status() -> bool:
             try:
-                seen = self.get(path)[0]
-            except (URLError, OSError) as failure:
-                seen = failure
-            if seen == status:
-                return
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.05)
-        raise AssertionError(f"{path} is {seen}, not {status}; log: {self.log.read_text()}")
+                seen.append(self.get(path)[0])
+            except OSError as failure:
+                seen.append(failure)
+            return seen[-1] == status or self.process.poll() is not None
+
+        wait_until(has_status, seconds)
+        log = self.log.read_text()
+        assert seen[-1] == status, f"{path} is {seen[-1]}, not {status}; log: {log}"
 
 
 @contextmanager
@@ -226,17 +225,18 @@ def serve_database(folder: Path, connection: str | None = None) -> Iterator[Serv
 
 def _wait_for_start_line(text: str, files: Sequence[Path], process: forked.Process) -> str:
     """Return the line with ``text`` in the output of a server."""
-    end = time.monotonic() + 240  # the machine may be busy
-    while time.monotonic() < end:
-        ended = process.poll() is not None
-        for line in (line for file in files for line in file.read_text().splitlines()):
-            if text in line:
-                return line
-        if ended:
-            break
-        time.sleep(0.05)
+    lines: list[str] = []
+
+    def has_started_or_ended() -> bool:
+        has_ended = process.poll() is not None
+        lines.extend(line for file in files for line in file.read_text().splitlines())
+        lines[:] = [line for line in lines if text in line]
+        return bool(lines) or has_ended
+
+    wait_until(has_started_or_ended, 240)  # the machine may be busy
     written = "".join(file.read_text() for file in dict.fromkeys(files))
-    raise AssertionError(f"the server did not start: {written}")
+    assert lines, f"the server did not start: {written}"
+    return lines[0]
 
 
 def _send_request(request: Request) -> tuple[int, dict, bytes]:

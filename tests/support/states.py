@@ -3,7 +3,6 @@
 
 import os
 from collections.abc import Mapping
-from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,8 @@ from placement_sched.model.request_spec import RequestSpec, parse_request_spec
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState, build_service_view
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
+from tests.support.clouds import NOW
 from tests.support.rejection_kinds import find_undocumented_values
-
-NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 class ManualClock:

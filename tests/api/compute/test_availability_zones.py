@@ -7,8 +7,8 @@ import pytest
 
 from placement_sched.db.tables import services
 from tests.api.compute.servers import ServerApi
+from tests.support.recorded_reports import disable_service
 from tests.support.reports import NOW
-from tests.support.service_changes import disable_service
 from tests.support.statements import record_statements
 
 ZONES_URL = "/compute/v2.1/os-availability-zone"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.compute.client import get_error_message
 from tests.api.compute.servers import SERVERS_URL, SHOP_READER
-from tests.support import service_changes
+from tests.support import recorded_reports
 from tests.support.reports import NOW
 from tests.support.scheduling import make_uuid
 from tests.support.statements import record_statements
@@ -156,10 +156,10 @@ def test_host_status_of_a_server_is_the_status_of_its_compute_service(sqlite_ser
     sqlite_server_api.now = NOW + timedelta(seconds=61)
     assert sqlite_server_api.show_server(1)["host_status"] == "UNKNOWN"
     write = sqlite_server_api.database.write
-    write(lambda connection: service_changes.disable_service(connection, "cn1"))
+    write(lambda connection: recorded_reports.disable_service(connection, "cn1"))
     assert sqlite_server_api.show_server(1)["host_status"] == "MAINTENANCE"
     write(
-        lambda connection: service_changes.set_service_fields(connection, "cn1", forced_down=True)
+        lambda connection: recorded_reports.set_service_fields(connection, "cn1", forced_down=True)
     )
     assert sqlite_server_api.show_server(1)["host_status"] == "DOWN"
 

@@ -3,7 +3,8 @@
 
 import pytest
 
-from tests.support.host_maps import LICENSED_TRAIT, add_aggregate, aggregate_uuid
+from tests.support.clouds import uuid_of
+from tests.support.host_maps import LICENSED_TRAIT, add_aggregate
 from tests.support.hosts import add_flavor, add_node
 
 AGGREGATE_CHECK_PATH = "/scheduler/v1/aggregate_check"
@@ -31,7 +32,7 @@ def test_aggregate_check_returns_users_of_reserved_aggregates_and_findings(
     assert document["filtering"] is True
     assert document["aggregates"] == [
         {
-            "uuid": aggregate_uuid("windows"),
+            "uuid": uuid_of("windows"),
             "name": "windows",
             "traits": [LICENSED_TRAIT],
             "flavors": {"open": ["m1.windows"], "forbidden": ["m1.small"]},

@@ -22,7 +22,7 @@ from tests.api.scheduler.host_views import (
 from tests.api.scheduler.host_views import cloud_app as cloud_app  # noqa: PLC0414 - a fixture
 from tests.conftest import make_settings
 from tests.support.clouds import uuid_of
-from tests.support.host_maps import add_aggregate, aggregate_uuid
+from tests.support.host_maps import add_aggregate
 from tests.support.scheduling import make_report, make_uuid
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
@@ -223,7 +223,7 @@ def test_overview_counts_a_host_in_each_of_its_aggregates(cloud_app):
     listed = index_hosts_by_name(list_hosts(cloud_app))
     names = {each["name"]: each for each in cloud_app.get(OVERVIEW_PATH).json["aggregates"]}
     assert "bare" not in names
-    assert (names["shelf"]["hosts"], names["shelf"]["uuid"]) == (2, aggregate_uuid("shelf"))
+    assert (names["shelf"]["hosts"], names["shelf"]["uuid"]) == (2, uuid_of("shelf"))
     for name, sums in names["shelf"]["resources"].items():
         for key in ("used", "capacity"):
             amounts = [listed[host]["resources"].get(name, {}) for host in ("cn1", "cn4")]

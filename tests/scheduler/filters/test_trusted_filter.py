@@ -10,8 +10,8 @@ from placement_sched.explain.phrases import describe_rejection
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters.trusted_filter import TrustedFilter
 from placement_sched.scheduler.live_settings import with_overrides
+from tests.clients.attestation import run_attestation_service
 from tests.conftest import make_settings
-from tests.support.attestation import run_attestation_service
 from tests.support.scheduling import (
     get_selected_hosts,
     make_flavor,

@@ -10,9 +10,8 @@ from tests.store.compute.provider_traits import (
     create_root_provider,
     delete_root_provider,
 )
-from tests.support.recorded_reports import record_report
+from tests.support.recorded_reports import disable_service, record_report
 from tests.support.reports import build_report, node_uuid
-from tests.support.service_changes import disable_service
 from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases

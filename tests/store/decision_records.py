@@ -1,12 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions of the scheduler."""
 
-from datetime import datetime
-
 from placement_sched.model.decision import Decision, PlacedInstance
 from tests.support.scheduling import make_uuid
-
-NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 def build_decision(moment, number=0):
