@@ -88,7 +88,7 @@ test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all 
 peer: $(PEER)/.ready ## dev: install OpenStack's placement and nova, so that the tests that compare with them run too
 
 # The commands of "make test-only".
-LONG_TESTS = chaos constraints differential explore galera gabbi mysql nova-functional peer-gabbi race screenshots soak
+LONG_TESTS = chaos constraints differential explore galera gabbi loader mysql nova-functional peer-gabbi race screenshots soak
 # Kill, cut, fill, overload and attack the service, and print a table (ONLY="kill disk").
 RUN_chaos = $(BIN)/python -m tests.chaos $(if $(ONLY),--only $(ONLY))
 # Run the fast tests, and the tests of SQL on every database, with the libraries of an OpenStack release (SQLAlchemy 2.0).
@@ -105,6 +105,9 @@ RUN_explore = HYPOTHESIS_PROFILE=explore $(PYTEST) --numprocesses 2 -m property 
 RUN_galera = PLACEMENT_SCHED_REQUIRE_GALERA=1 PLACEMENT_SCHED_TEST_GALERA_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/galera
 # Run the gabbi files, in-process or against URL=http://host:port.
 RUN_gabbi = $(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
+# Run the tests of searches, explanations and APIs without the provider cache (ONLY=tests/candidates).
+LOADER_TESTS = tests/candidates tests/explain tests/scheduler/explain tests/api
+RUN_loader = $(PYTEST) --numprocesses $(WORKERS) --lane $(LANE) --loader $(PYTEST_ARGS) $(or $(ONLY),$(LOADER_TESTS))
 # Run the tests of MariaDB on MySQL, which the first run installs into a folder (needs root and mmdebstrap).
 RACES = tests/coexistence/test_races.py tests/coexistence/test_races_on_every_route.py tests/store/placement/test_allocations_race.py
 ON_MYSQL = $(BIN)/python -m tests.db.mysql --dist worksteal --numprocesses 2 $(PYTEST_ARGS)

@@ -58,6 +58,8 @@ DATABASE_SERVER_URLS = {
         "PLACEMENT_SCHED_TEST_MYSQL", "mysql+pymysql://root@127.0.0.1/?ssl_disabled=true"
     ),
 }
+#: Options of all settings that the arguments of pytest set.
+COMMON_OPTIONS: dict[str, object] = {}
 #: Set by CI: without a database server a test then fails and is not skipped.
 ARE_DATABASES_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
 BROKER_URL = os.environ.get("PLACEMENT_SCHED_TEST_RABBITMQ", "amqp://guest:guest@127.0.0.1:5672/")
@@ -66,16 +68,32 @@ IS_BROKER_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROKER"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add ``--url``, a running server for the gabbi tests."""
+    """Add ``--url``, a running server for the gabbi tests, and ``--loader``."""
     parser.addoption("--url", help="the address of a server without resource providers")
+    parser.addoption(
+        "--loader",
+        action="store_true",
+        help="test without the provider cache: [placement] providers_in_memory = false",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let tests of the fast lane fail if they use a database server, by an unknown driver."""
+    """Apply ``--loader``, and let a test of the fast lane fail if it uses a database server."""
+    if config.getoption("--loader"):
+        COMMON_OPTIONS["placement.providers_in_memory"] = False
     if config.getoption("--lane") == "fast":
         DATABASE_SERVER_URLS.update(
             dict.fromkeys(DATABASE_SERVER_URLS, "no_database_server_in_a_fast_test://")
         )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of the provider cache if providers are loaded."""
+    if not config.getoption("--loader"):
+        return
+    of_cache = [item for item in items if item.get_closest_marker("provider_cache")]
+    config.hook.pytest_deselected(items=of_cache)
+    items[:] = [item for item in items if item not in of_cache]
 
 
 def make_settings(url: str, **options: object) -> Settings:
@@ -83,7 +101,9 @@ def make_settings(url: str, **options: object) -> Settings:
     environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("OS_")))
     settings = default_settings(environment)
     values = {key.replace("__", "."): value for key, value in options.items()}
-    return settings.with_overrides({"placement_database.connection": url, **values})
+    return settings.with_overrides(
+        {"placement_database.connection": url, **COMMON_OPTIONS, **values}
+    )
 
 
 @lru_cache(maxsize=4)

@@ -60,6 +60,11 @@ PARTS = (
     ),
     _make_pytest_part("copies", _COPIES, "the core without each extension", workers=2),
     Part("chaos", ("test-only", "WHAT=chaos"), "kills, cuts, full disks, overload, attacks"),
+    Part(
+        "loader",
+        ("test-only", "WHAT=loader", "LANE=all"),
+        "searches, explanations and APIs without the provider cache",
+    ),
     Part("mysql", ("test-only", "WHAT=mysql"), "tests of each database, on MySQL"),
     Part("nova", ("test-only", "WHAT=nova-functional"), "nova's functional tests"),
     Part("soak", ("test-only", "WHAT=soak", "MINUTES=3"), "long use of a server"),

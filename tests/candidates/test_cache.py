@@ -25,6 +25,8 @@ from tests.support.clouds import Host, build_inventory, load_cloud, uuid_of
 from tests.support.concurrency import join_threads
 from tests.support.statements import record_statements
 
+pytestmark = pytest.mark.provider_cache
+
 ONE_VCPU_QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
 
 

@@ -16,6 +16,8 @@ from tests.support.metrics import read_metric_samples
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST, LATEST_HEADERS
 
+pytestmark = pytest.mark.provider_cache
+
 NESTED_PROVIDERS_QUERY = (
     "resources=DISK_GB:1&resources_CPU=VCPU:1&same_subtree=_CPU&group_policy=isolate"
 )

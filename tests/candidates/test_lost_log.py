@@ -18,7 +18,7 @@ from tests.candidates.reload import replace_cloud
 from tests.conftest import make_settings
 from tests.support.statements import execute_statements
 
-pytestmark = pytest.mark.all_databases
+pytestmark = [pytest.mark.all_databases, pytest.mark.provider_cache]
 
 CHANGE_LOG_TABLE = "sched_provider_changes"
 

@@ -33,7 +33,7 @@ from tests.candidates.strategies import (
 )
 from tests.support.clouds import uuid_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.provider_cache]
 
 PROPERTY_TEST_SETTINGS = build_property_test_settings(20)
 SUMMARY_FIELDS = (

@@ -10,6 +10,7 @@ from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
 from tests.chaos.parts import CHAOS_PARTS
+from tests.conftest import COMMON_OPTIONS, make_settings
 from tests.house.served_routes import is_requested_by_a_test, list_violating_routes
 from tests.lanes import LANE_MARKERS, MARKERS_BY_LANE, is_run_by_other_target, may_have_tests
 from tests.support.commands import run_captured
@@ -187,3 +188,19 @@ def test_ci_runs_each_lane_by_its_make_target():
     text = (ROOT / ".ci" / "run").read_text()
     assert """targets=(lint test-fast 'test LANE=slow' test-system newest-python)""" in text
     assert 'step "make $target" make $target' in text
+
+
+def test_loader_option_turns_the_provider_cache_off_and_leaves_out_its_tests():
+    command = [sys.executable, "-m", "pytest", "--loader", "--collect-only", "-q", "-n", "0"]
+    modules = ["tests/candidates/test_cached_requests.py", "tests/candidates/test_constraints.py"]
+    printed = run_captured([*command, "-p", "no:cacheprovider", *modules], cwd=ROOT).stdout
+    names = set(re.findall(r"(\w+)\.py::", printed))
+    assert names == {"test_constraints"}
+    assert "deselected" in printed
+
+
+def test_common_options_apply_to_all_settings_without_the_option(monkeypatch):
+    monkeypatch.setitem(COMMON_OPTIONS, "placement.providers_in_memory", False)
+    assert not make_settings("sqlite://").placement.providers_in_memory
+    with_cache = make_settings("sqlite://", placement__providers_in_memory=True)
+    assert with_cache.placement.providers_in_memory

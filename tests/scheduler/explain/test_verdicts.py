@@ -284,6 +284,7 @@ def _remove_elapsed_times(result):
     return result
 
 
+@pytest.mark.provider_cache
 @pytest.mark.slow
 @pytest.mark.all_databases
 @pytest.mark.parametrize(
