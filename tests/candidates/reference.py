@@ -19,7 +19,6 @@ from placement_sched.model.candidates_query import (
     TraitTerms,
 )
 from tests.support.clouds import Cloud, Host, uuid_of
-from tests.support.providers import is_new_claim_allowed
 
 SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -45,7 +44,7 @@ def convert_candidate(request: AllocationRequest) -> ExpectedCandidate:
 
 
 @dataclass(frozen=True)
-class _ResourceSlot:
+class ResourceSlot:
     """Resources of a single provider: a suffixed group, or a class of the unsuffixed group."""
 
     group: RequestGroup
@@ -88,25 +87,25 @@ def list_tree_and_sharing_providers(cloud: Cloud, root: Host) -> list[Host]:
 
 def _iterate_provider_combinations(
     cloud: Cloud, query: CandidatesQuery, root: Host
-) -> Iterator[tuple[list[_ResourceSlot], tuple[Host, ...]]]:
+) -> Iterator[tuple[list[ResourceSlot], tuple[Host, ...]]]:
     slots = [slot for group in query.groups for slot in _split_group_into_slots(group)]
     pool = list_tree_and_sharing_providers(cloud, root)
     # Combining only providers that can serve the slot saves time and changes no result.
     fitting = [
-        [host for host in pool if _can_provider_serve_slot(cloud, slot, host, root)]
+        [host for host in pool if can_provider_serve_slot(cloud, slot, host, root)]
         for slot in slots
     ]
     for chosen in product(*fitting):
         yield slots, chosen
 
 
-def _split_group_into_slots(group: RequestGroup) -> list[_ResourceSlot]:
+def _split_group_into_slots(group: RequestGroup) -> list[ResourceSlot]:
     if group.suffix or not group.resources:
-        return [_ResourceSlot(group, group.resources)]
-    return [_ResourceSlot(group, (amount,)) for amount in group.resources]
+        return [ResourceSlot(group, group.resources)]
+    return [ResourceSlot(group, (amount,)) for amount in group.resources]
 
 
-def _can_provider_serve_slot(cloud: Cloud, slot: _ResourceSlot, host: Host, root: Host) -> bool:
+def can_provider_serve_slot(cloud: Cloud, slot: ResourceSlot, host: Host, root: Host) -> bool:
     """Return whether a provider can serve a slot, ignoring the other slots."""
     group = slot.group
     counted = [host.aggregates]
@@ -118,10 +117,7 @@ def _can_provider_serve_slot(cloud: Cloud, slot: _ResourceSlot, host: Host, root
         avoided = avoided | own.aggregates | root.aggregates
     return (
         all(
-            name in host.inventories
-            and is_new_claim_allowed(
-                host.inventories[name].inventory, host.inventories[name].used, amount
-            )
+            name in host.inventories and host.inventories[name].can_take(amount)
             for name, amount in slot.resources
         )
         and not host.traits & group.traits.forbidden
@@ -156,7 +152,7 @@ def _is_query_satisfied(
     cloud: Cloud,
     query: CandidatesQuery,
     root: Host,
-    slots: list[_ResourceSlot],
+    slots: list[ResourceSlot],
     chosen: tuple[Host, ...],
     ignored_class: str = "",
 ) -> bool:
@@ -186,7 +182,7 @@ def _is_within_one_subtree(cloud: Cloud, hosts: list[Host]) -> bool:
 
 
 def _has_enough_capacity(
-    slots: list[_ResourceSlot], chosen: tuple[Host, ...], ignored_class: str = ""
+    slots: list[ResourceSlot], chosen: tuple[Host, ...], ignored_class: str = ""
 ) -> bool:
     """Return whether the total amounts fit on each provider, max_unit included."""
     inventories = {
@@ -197,7 +193,7 @@ def _has_enough_capacity(
     for place, amount in _sum_requested_amounts(slots, chosen).items():
         used_inventory = inventories[place]
         if place[1] != ignored_class and (
-            used_inventory.used + amount > used_inventory.inventory.capacity
+            used_inventory.used + amount > used_inventory.capacity
             or amount > used_inventory.inventory.max_unit
         ):
             return False
@@ -205,7 +201,7 @@ def _has_enough_capacity(
 
 
 def _sum_requested_amounts(
-    slots: list[_ResourceSlot], chosen: tuple[Host, ...]
+    slots: list[ResourceSlot], chosen: tuple[Host, ...]
 ) -> Mapping[tuple[str, str], int]:
     totals: Counter[tuple[str, str]] = Counter()
     for slot, host in zip(slots, chosen, strict=True):
@@ -220,7 +216,7 @@ def _has_two_providers_of_a_tree(cloud: Cloud, chosen: tuple[Host, ...]) -> bool
     return len({cloud.root(cloud[name]).name for name in different}) < len(different)
 
 
-def _build_candidate(slots: list[_ResourceSlot], chosen: tuple[Host, ...]) -> ExpectedCandidate:
+def _build_candidate(slots: list[ResourceSlot], chosen: tuple[Host, ...]) -> ExpectedCandidate:
     mapped: dict[str, set[str]] = {}
     for slot, host in zip(slots, chosen, strict=True):
         mapped.setdefault(slot.group.suffix, set()).add(host.uuid)
@@ -248,7 +244,7 @@ def _has_provider_for_group(
 ) -> bool:
     slots = _split_group_into_slots(group)
     fitting = [
-        [host for host in pool if _can_provider_serve_slot(cloud, slot, host, root)]
+        [host for host in pool if can_provider_serve_slot(cloud, slot, host, root)]
         for slot in slots
     ]
     if len(slots) == 1:
@@ -308,8 +304,8 @@ def _build_scarce_class(cloud: Cloud, query: CandidatesQuery, root: Host, name: 
     options = [
         host.inventories[name]
         for host in list_tree_and_sharing_providers(cloud, root)
-        if any(_can_provider_serve_slot(cloud, slot, host, root) for slot in slots)
+        if any(can_provider_serve_slot(cloud, slot, host, root) for slot in slots)
     ]
-    free = (used.inventory.capacity - used.used for used in options)
+    free = (used.capacity - used.used for used in options)
     amounts = tuple(dict(slot.resources)[name] for slot in slots)
     return ScarceClass(name, amounts, tuple(sorted(free, reverse=True)))

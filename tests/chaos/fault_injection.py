@@ -13,10 +13,11 @@ from placement_sched.operations.prepare import sync
 from tests.chaos.recorded_writes import check_recorded_writes, claim_allocations_at_random
 from tests.chaos.run_length import choose_count
 from tests.conftest import make_settings
-from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.processes import FORKSERVER, run_in_processes
 from tests.support.providers import make_provider
 from tests.support.servers import Server
+from tests.verifier.growth import assert_generations_grow
+from tests.verifier.verify import assert_invariants
 
 LOG = logging.getLogger(__name__)
 CLIENT_COUNT = 8

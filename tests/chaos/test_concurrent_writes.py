@@ -20,11 +20,10 @@ from placement_sched.store.checks import Invariant
 from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import HOSTS, PROVIDER_UUIDS, PROVIDER_VCPUS, WriteRequestDrawer
-from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.scheduling import make_report
 from tests.verifier.model import Fault
-from tests.verifier.verify import verify
+from tests.verifier.verify import assert_invariants, verify
 
 pytestmark = pytest.mark.system
 

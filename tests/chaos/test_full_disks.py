@@ -14,11 +14,11 @@ from placement_sched.db.transaction import Database
 from tests.chaos.fault_injection import claim_during_faults, open_database_with_schema
 from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.chaos.small_disk import SmallDisk, mount_small_disk
-from tests.support.invariants import assert_invariants
 from tests.support.mariadb import MariaDB, run_mariadb
 from tests.support.postgresql import PostgreSQL, run_postgresql
 from tests.support.servers import Server, wait_until
 from tests.support.versions import LATEST
+from tests.verifier.verify import assert_invariants
 
 pytestmark = pytest.mark.chaos
 

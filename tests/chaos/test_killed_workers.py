@@ -8,12 +8,9 @@ from contextlib import suppress
 
 import psutil
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
-from placement_sched.db.tables import allocations as allocations_table
-from placement_sched.db.tables import consumers as consumers_table
-from placement_sched.db.transaction import Database
-from placement_sched.store.placement import allocations
+from placement_sched.db.tables import consumers
 from tests.chaos.allocation_writer import (
     TOTAL_VCPUS,
     WriterResult,
@@ -21,9 +18,11 @@ from tests.chaos.allocation_writer import (
     write_at_random,
 )
 from tests.chaos.run_length import TRIED_KEY, choose_count
-from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.providers import make_provider
+from tests.verifier.growth import find_lost_writes
+from tests.verifier.model import AcknowledgedWrites
+from tests.verifier.verify import assert_invariants
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.system]
 
@@ -81,29 +80,18 @@ def test_acknowledged_writes_remain_and_rejected_writes_are_absent(
     database, writer_results, record_property
 ):
     expected = {
-        (consumer, provider): amount
+        consumer: ({(provider, "VCPU"): amount for provider, amount in amounts.items()},)
         for result in writer_results
         for consumer, amounts in result.amounts.items()
-        for provider, amount in amounts.items()
     }
-    assert read_used_amounts(database) == expected
+    assert find_lost_writes(database, AcknowledgedWrites(expected)) == ()
     with database.read() as connection:
-        stored_consumers = set(connection.scalars(select(consumers_table.c.uuid)))
-    assert stored_consumers == {consumer for consumer, _provider in expected}
+        stored_consumers = set(connection.scalars(select(consumers.c.uuid)))
+    assert stored_consumers == {consumer for consumer, (amounts,) in expected.items() if amounts}
     assert_invariants(database)
     check_each_request_kind_succeeded(writer_results)
     writes = sum(result.statuses.total() for result in writer_results)
     record_property(TRIED_KEY, f"{writes} writes of {WRITER_COUNT} writers")
-
-
-def read_used_amounts(database: Database) -> dict[tuple[str, str], int]:
-    with database.read() as connection:
-        names = list(connection.scalars(select(allocations_table.c.consumer_id).distinct()))
-        rows = allocations.list_by_consumers(connection, names)
-        number = connection.scalar(select(func.count()).select_from(allocations_table))
-    used_amounts = {(row.consumer.uuid, row.provider_uuid): row.used for row in rows}
-    assert len(used_amounts) == number, "an allocation is duplicate or lacks its consumer"
-    return used_amounts
 
 
 def check_each_request_kind_succeeded(results: list[WriterResult]) -> None:

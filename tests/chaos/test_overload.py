@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.chaos.run_length import IS_FULL_RUN, TRIED_KEY, choose_count
-from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.scheduling import make_report
 from tests.support.servers import Server
 from tests.support.versions import LATEST_HEADERS
+from tests.verifier.verify import assert_invariants
 
 pytestmark = pytest.mark.chaos
 

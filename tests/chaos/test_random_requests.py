@@ -25,9 +25,9 @@ from tests.chaos.http_clients import HttpClient, InProcessClient, send_json
 from tests.chaos.run_length import IS_FULL_RUN, TRIED_KEY, choose_count
 from tests.chaos.valid_requests import DRAWN_USER_AGENT, DrawnRequest, create_cloud_objects
 from tests.conftest import AdminClient
-from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
+from tests.verifier.verify import assert_invariants
 
 pytestmark = pytest.mark.slow
 

@@ -14,10 +14,11 @@ import pytest
 
 from tests.chaos.fake_time import FakeClock, create_fake_clock
 from tests.chaos.run_length import TRIED_KEY, choose_count
-from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 from tests.support.servers import PROGRAM, Server, build_environment, start_server, wait_until
 from tests.support.versions import LATEST
+from tests.verifier.growth import assert_generations_grow
+from tests.verifier.verify import assert_invariants
 
 JUMP_COUNT = choose_count(12, 40)
 MINUTE, DAY, YEAR = 60, 86_400, 31_536_000

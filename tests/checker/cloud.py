@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from uuid import UUID
 
+from tests.support.clouds import InventoryUsage
+
 SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 FAST_TRAIT, FORBIDDEN_TRAIT, LICENSED_TRAIT = "CUSTOM_FAST", "CUSTOM_OLD", "CUSTOM_LICENSED"
@@ -25,13 +27,6 @@ class Inventory:
     max_unit: int = 2147483647
     step_size: int = 1
     allocation_ratio: float = 1.0
-
-    def can_allocate(self, used: int, amount: int) -> bool:
-        return (
-            self.min_unit <= amount <= self.max_unit
-            and amount % self.step_size == 0
-            and used + amount <= int((self.total - self.reserved) * self.allocation_ratio)
-        )
 
 
 @dataclass(frozen=True)
@@ -199,7 +194,7 @@ def _add_random_allocations(random: Random, cloud: Cloud) -> Cloud:
         amounts = {
             name: amount
             for name, amount in amounts.items()
-            if amount and provider.inventories[name].can_allocate(0, amount)
+            if amount and InventoryUsage(provider.inventories[name]).can_take(amount)
         }
         if amounts:
             cloud = cloud.replace_allocations(_draw_uuid(random), {provider.uuid: amounts})

@@ -10,10 +10,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.candidates.reference import find_broken_rules
+from placement_sched.model import candidates_query as query
+from placement_sched.model.candidates_query import AggregateTerms, TraitTerms
+from tests.candidates.reference import ResourceSlot, can_provider_serve_slot, find_broken_rules
 from tests.checker.cloud import DISABLED_TRAIT, Cloud, HostReport, Inventory, Provider
 from tests.checker.expected_hosts import build_query, convert_cloud, find_usable_providers
 from tests.checker.requests import CloudRequest, RequestGroup
+from tests.support import clouds
+from tests.support.clouds import InventoryUsage, uuid_of
 
 Json = dict[str, Any]
 #: Filters that compare a reported amount of the host, and their settings.
@@ -28,11 +32,12 @@ FILTER_OVERRIDES = {
 
 @dataclass(frozen=True)
 class Stage:
-    """A constraint, and the positions of its slots."""
+    """A constraint, as a group with no other constraint, and the positions of its slots."""
 
     family: str
     detail: str
     values: Json
+    constraint: query.RequestGroup
     slots: tuple[int, ...] = ()
     suffix: str = ""
     #: Whether a single provider of all slots is enough.
@@ -62,32 +67,41 @@ def list_stages(cloud: Cloud, request: CloudRequest) -> list[Stage]:
         for position, (name, amount) in enumerate(sorted(group.resources.items())):
             values = {"kind": "capacity", "resource_class": name, "requested": amount}
             chosen = (slots[position],) if is_split else slots
-            stages.append(Stage("resources", f"{name}:{amount}", values, chosen, suffix))
-        for kind, detail, names in _list_group_constraints(cloud, request, suffix, group):
+            alone = query.RequestGroup(resources=((name, amount),))
+            stages.append(Stage("resources", f"{name}:{amount}", values, alone, chosen, suffix))
+        for kind, detail, names, alone in _list_group_constraints(cloud, request, suffix, group):
             key, family = ("traits", "required") if "trait" in kind else ("aggregates", "member_of")
             is_met_by_any = is_split and kind == "missing_trait"
             values = {"kind": kind, key: names}
-            stages.append(Stage(family, detail, values, slots, suffix, is_met_by_any))
+            stages.append(Stage(family, detail, values, alone, slots, suffix, is_met_by_any))
     disabled = {"kind": "disabled", "traits": [DISABLED_TRAIT], "root": True}
-    return [*stages, Stage("root_required", f"!{DISABLED_TRAIT}", disabled)]
+    alone = query.RequestGroup(traits=TraitTerms(forbidden=frozenset({DISABLED_TRAIT})))
+    return [*stages, Stage("root_required", f"!{DISABLED_TRAIT}", disabled, alone)]
 
 
 def _list_group_constraints(
     cloud: Cloud, request: CloudRequest, suffix: str, group: RequestGroup
-) -> Iterator[tuple[str, str, list[str]]]:
+) -> Iterator[tuple[str, str, list[str], query.RequestGroup]]:
     for name in sorted(group.required):
-        yield "missing_trait", name, [name]
+        terms = TraitTerms((frozenset({name}),))
+        # A provider of a group with a suffix has all traits of the group.
+        yield "missing_trait", name, [name], query.RequestGroup(suffix="_ANY", traits=terms)
     for name in sorted(group.forbidden):
-        yield "forbidden_trait", f"!{name}", [name]
+        terms = TraitTerms(forbidden=frozenset({name}))
+        yield "forbidden_trait", f"!{name}", [name], query.RequestGroup(traits=terms)
     if suffix:
         return
     aggregates = cloud.aggregates.values()
     if request.zone:
         zone = sorted(each.uuid for each in aggregates if each.zone == request.zone)
-        yield "not_in_aggregate", f"in:{','.join(zone)}", zone
+        terms = AggregateTerms(member_of=(frozenset(map(uuid_of, zone)),))
+        alone = query.RequestGroup(aggregates=terms)
+        yield "not_in_aggregate", f"in:{','.join(zone)}", zone, alone
     required = frozenset().union(*(each.required for each in request.groups.values()))
     if reserved := sorted(each.uuid for each in aggregates if not each.required <= required):
-        yield "forbidden_aggregate", f"!in:{','.join(reserved)}", reserved
+        terms = AggregateTerms(forbidden=frozenset(map(uuid_of, reserved)))
+        alone = query.RequestGroup(aggregates=terms)
+        yield "forbidden_aggregate", f"!in:{','.join(reserved)}", reserved, alone
 
 
 @dataclass
@@ -102,10 +116,12 @@ class HostSearch:
     root: Provider
     is_relaxed: bool
     usable: list[Provider] = field(init=False)
+    _converted: clouds.Cloud = field(init=False)
     _remaining: list[set[str]] = field(init=False)
     _applied: list[tuple[Stage, bool]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
+        self._converted = convert_cloud(self.cloud)
         self.usable = find_usable_providers(self.cloud, self.root)
         self._providers = {each.uuid: each for each in self.usable}
         stages = list_stages(self.cloud, self.request)
@@ -170,25 +186,9 @@ class HostSearch:
         return set().union(*(self._remaining[slot] for slot in slots))
 
     def _is_met(self, stage: Stage, provider: Provider) -> bool:
-        kind = stage.values["kind"]
-        if kind == "capacity":
-            name, amount = stage.values["resource_class"], stage.values["requested"]
-            inventory = provider.inventories.get(name)
-            used = self.cloud.sum_used_amounts(provider.uuid, name)
-            return inventory is not None and inventory.can_allocate(used, amount)
-        if kind == "missing_trait":
-            return stage.values["traits"][0] in provider.traits
-        if kind in ("forbidden_trait", "disabled"):
-            return stage.values["traits"][0] not in provider.traits
-        is_shared = self._is_shared(provider)
-        aggregates = {*stage.values["aggregates"]}
-        if kind == "not_in_aggregate":
-            counted = provider.aggregates | (frozenset() if is_shared else self.root.aggregates)
-            return bool(counted & aggregates)
-        return not (provider.aggregates | self.root.aggregates) & aggregates
-
-    def _is_shared(self, provider: Provider) -> bool:
-        return provider.uuid != self.root.uuid and provider.parent is None
+        group, names = stage.constraint, self._converted
+        slot = ResourceSlot(group, group.resources)
+        return can_provider_serve_slot(names, slot, names[provider.name], names[self.root.name])
 
     def _build_values(self, stage: Stage, blamed: set[str]) -> Json:
         if stage.family == "resources":
@@ -237,10 +237,8 @@ class HostSearch:
         return {"kind": kind, **values, "parts": parts}
 
     def _list_combination(self) -> list[ExpectedRejection]:
-        converted = convert_cloud(self.cloud)
-        rules = find_broken_rules(
-            converted, build_query(self.cloud, self.request), converted[self.root.name]
-        )
+        root = self._converted[self.root.name]
+        rules = find_broken_rules(self._converted, build_query(self.cloud, self.request), root)
         if rules is None:
             return []
         parts = []
@@ -260,7 +258,7 @@ class HostSearch:
 
 def _describe_shortage(inventory: Inventory, used: int, amount: int) -> Json:
     """Return the limit of an inventory that the amount exceeds first."""
-    capacity = max(int((inventory.total - inventory.reserved) * inventory.allocation_ratio), 0)
+    capacity = max(InventoryUsage(inventory).capacity, 0)
     free = max(capacity - used, 0)
     if not capacity:
         fields = ("total", "reserved", "allocation_ratio")

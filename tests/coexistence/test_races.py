@@ -22,9 +22,9 @@ from tests.coexistence.ledger import (
 from tests.coexistence.sent_requests import build_claim_request
 from tests.conftest import make_settings
 from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
-from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.providers import make_provider
+from tests.verifier.verify import assert_invariants
 
 pytestmark = pytest.mark.system
 

@@ -17,9 +17,10 @@ from tests.coexistence.conftest import build_peer_url
 from tests.conftest import make_settings
 from tests.differential.exchange import Reply, Request
 from tests.differential.sides import OpenStackPlacementPeer, OwnPlacement
-from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.versions import PEER_LATEST
+from tests.verifier.growth import assert_generations_grow
+from tests.verifier.verify import assert_invariants
 
 pytestmark = pytest.mark.system
 

@@ -30,11 +30,11 @@ from placement_sched.nova.databases.tables import API
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
 from tests.deploy import find_program
-from tests.support.invariants import assert_invariants
 from tests.support.loopback import reserve_port
 from tests.support.postgresql import ACCOUNT, run_postgresql
 from tests.support.servers import build_environment, start_server, wait_until
 from tests.support.versions import LATEST_HEADERS
+from tests.verifier.verify import assert_invariants
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 

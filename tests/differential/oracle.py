@@ -145,7 +145,7 @@ def _build_expected_summary(
     every = version.has(mv.ALL_CLASSES_IN_SUMMARIES)
     summary: dict[str, Any] = {
         "resources": {
-            name: {"capacity": held.inventory.capacity, "used": held.used}
+            name: {"capacity": held.capacity, "used": held.used}
             for name, held in host.inventories.items()
             if every or name in classes
         }

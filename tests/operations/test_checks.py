@@ -8,7 +8,7 @@ from sqlalchemy import delete, select, text, update
 
 from placement_sched.db import tables
 from tests.operations.repairs import RepairCloud, build_consumer_uuid
-from tests.support.invariants import execute_without_foreign_keys
+from tests.support.statements import execute_without_foreign_keys
 
 pytestmark = pytest.mark.slow
 

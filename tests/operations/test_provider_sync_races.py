@@ -21,8 +21,8 @@ from tests.support.host_maps import (
     sync_own_traits,
 )
 from tests.support.hosts import NOW, add_node
-from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
+from tests.verifier.verify import assert_invariants
 
 pytestmark = pytest.mark.system
 

@@ -19,7 +19,6 @@ from tests.scheduler.providers import (
 )
 from tests.scheduler.server_groups import create_group, read_group_members
 from tests.support.clouds import uuid_of
-from tests.support.invariants import assert_invariants
 from tests.support.scheduling import (
     get_selected_hosts,
     make_flavor,
@@ -28,6 +27,7 @@ from tests.support.scheduling import (
     make_uuid,
     select_hosts,
 )
+from tests.verifier.verify import assert_invariants
 
 SELECT_PATH = "/scheduler/v1/select_destinations"
 MB_PER_GB = 1024

@@ -18,7 +18,6 @@ from tests.scheduler.providers import read_usages
 from tests.scheduler.server_groups import create_group
 from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
-from tests.support.invariants import assert_invariants, execute_without_foreign_keys
 from tests.support.processes import run_in_processes
 from tests.support.scheduling import (
     get_selected_hosts,
@@ -27,6 +26,8 @@ from tests.support.scheduling import (
     make_spec,
     make_uuid,
 )
+from tests.support.statements import execute_without_foreign_keys
+from tests.verifier.verify import assert_invariants
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 

@@ -14,11 +14,11 @@ from placement_sched.store import figures
 from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import instances
 from tests.conftest import AdminClient, make_settings
-from tests.support.invariants import assert_invariants, execute_without_foreign_keys
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
+from tests.support.statements import execute_without_foreign_keys
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
-from tests.verifier.verify import verify
+from tests.verifier.verify import assert_invariants, verify
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helpers of tests of several folders.
 
-A helper of a single area is in the folder of its tests.
+A helper of a single area is in the folder of its tests. In all folders, the naive search is
+``tests/candidates/reference.py``, and the verifier of the books is ``tests/verifier``.
 
 Fixtures of ``tests/conftest.py``. Those of a folder are in the ``conftest.py`` of the folder:
 
@@ -29,7 +30,6 @@ Modules of this folder:
 - ``host_maps``: host aggregates that are not synced to placement
 - ``hosts``: hosts, providers, instances and flavors, written by SQL
 - ``identity``: a fake keystone, and a configuration for it
-- ``invariants``: verify the books of a database
 - ``keystone``: OpenStack's keystone
 - ``large_bodies``: bodies of requests with many names
 - ``loopback``: free ports, WSGI applications in threads, and fake services that fail
@@ -52,7 +52,7 @@ Modules of this folder:
 - ``schema_differences``: compare a database with ``db/tables.py``
 - ``servers``: ``placement-sched serve`` and other servers in processes
 - ``simulations``: a cloud for simulated changes, and the rows of its tables
-- ``statements``: run and record SQL statements
+- ``statements``: run and record SQL statements, also without foreign keys
 - ``states``: host states, requests and settings of plugins, without a database
 - ``versions``: the newest microversions
 """

@@ -41,6 +41,21 @@ class InventoryUsage:
     inventory: Inventory
     used: int = 0
 
+    @property
+    def capacity(self) -> int:
+        """Return the amount that can be allocated, including overcommit."""
+        inventory = self.inventory
+        return int((inventory.total - inventory.reserved) * inventory.allocation_ratio)
+
+    def can_take(self, amount: int) -> bool:
+        """Return whether a new allocation of an amount is allowed."""
+        units = self.inventory
+        return (
+            units.min_unit <= amount <= units.max_unit
+            and amount % units.step_size == 0
+            and self.used + amount <= self.capacity
+        )
+
 
 @dataclass(frozen=True)
 class Host:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.provider import Inventory, can_change_usage, matches_units
+from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import inventories, resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.support.clouds import NOW
@@ -28,8 +28,3 @@ def make_provider(database: Database, *stock: Inventory, **totals: int) -> str:
     """Create a root provider with ``stock`` and an inventory for each of ``totals``."""
     plain = [Inventory(resource_class=name, total=total) for name, total in totals.items()]
     return make_providers(database, [[*stock, *plain]])[0]
-
-
-def is_new_claim_allowed(inventory, used, amount):
-    """Return whether a new claim of ``amount`` units is allowed, with the rules of claims."""
-    return matches_units(inventory, amount) and can_change_usage(inventory, used, 0, amount)

@@ -7,18 +7,35 @@ from threading import local
 from typing import Any
 from unittest.mock import patch
 
-from sqlalchemy import event, text
+from sqlalchemy import Executable, create_engine, event, text
 
 from placement_sched.candidates.cache import ProviderCache
 from placement_sched.db.transaction import Connection, Database
 
 #: Statement that begins a transaction on PostgreSQL. Drivers send such a statement on MariaDB, too.
 _BEGIN_SQL = "BEGIN ISOLATION LEVEL READ COMMITTED"
+#: Statement that disables the foreign keys of a connection, by database.
+_DISABLE_FOREIGN_KEYS_SQL = {
+    "sqlite": "PRAGMA foreign_keys = OFF",
+    "postgresql": "SET session_replication_role = replica",
+    "mysql": "SET foreign_key_checks = 0",
+}
 
 
 def execute_statements(database: Database, *statements: str) -> None:
     """Execute statements in a transaction."""
     database.write(lambda connection: [connection.execute(text(each)) for each in statements])
+
+
+def execute_without_foreign_keys(database: Database, *statements: Executable) -> None:
+    """Run statements with foreign keys disabled."""
+    engine = create_engine(database.url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(_DISABLE_FOREIGN_KEYS_SQL[connection.dialect.name])
+        for statement in statements:
+            connection.execute(statement)
+        connection.invalidate()
+    engine.dispose()
 
 
 def run_query(database: Database, query: Callable[..., Any], *arguments: object) -> Any:

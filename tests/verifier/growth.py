@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparison of a database with its earlier generations and with acknowledged writes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import sqlalchemy as sa
 from sqlalchemy import Table, func, select
 
@@ -45,6 +48,15 @@ def find_decreased_generations(
         for key, old in earlier.items()
         if key in new and new[key] < old
     )
+
+
+@contextmanager
+def assert_generations_grow(database: Database) -> Iterator[None]:
+    """Fail if the generation of a provider or consumer is lower at the end."""
+    before = read_generations(database)
+    yield
+    decreased = find_decreased_generations(before, read_generations(database))
+    assert [violation.detail for violation in decreased] == []
 
 
 def find_lost_writes(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...]:

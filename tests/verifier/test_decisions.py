@@ -8,11 +8,11 @@ from sqlalchemy import insert, select, update
 
 from placement_sched.db import tables
 from placement_sched.store.checks import Invariant
-from tests.support.invariants import assert_invariants, execute_without_foreign_keys
 from tests.support.scheduling import make_report, make_spec, make_uuid
+from tests.support.statements import execute_without_foreign_keys
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
-from tests.verifier.verify import verify
+from tests.verifier.verify import assert_invariants, verify
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ from sqlalchemy import update
 
 from placement_sched.db.tables import consumers, resource_providers
 from tests.support.clouds import uuid_of
-from tests.support.invariants import execute_without_foreign_keys
 from tests.support.scheduling import make_report
+from tests.support.statements import execute_without_foreign_keys
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.growth import find_decreased_generations, find_lost_writes, read_generations
 from tests.verifier.model import AcknowledgedWrites

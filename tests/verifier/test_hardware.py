@@ -19,12 +19,12 @@ from tests.model.hardware.numa_nodes import (
     build_instance_cell,
     build_instance_topology,
 )
-from tests.support.invariants import assert_invariants, execute_without_foreign_keys
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
+from tests.support.statements import execute_without_foreign_keys
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.hardware import find_excess_cells, find_excess_devices
 from tests.verifier.model import Fault
-from tests.verifier.verify import verify
+from tests.verifier.verify import assert_invariants, verify
 
 pytestmark = pytest.mark.slow
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verification of all invariants of a database, for tests of any writer."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from enum import StrEnum
 from typing import Any
 
 from placement_sched.db.transaction import Connection, Database
@@ -28,6 +29,13 @@ def verify(database: Database) -> VerificationResult:
         checked=audit.checked,
         truncated=audit.truncated,
     )
+
+
+def assert_invariants(database: Database, but: Collection[StrEnum] = ()) -> None:
+    """Fail with a sentence for each violation of an invariant that is not in ``but``."""
+    violations = [row for row in verify(database).violations if row.invariant not in but]
+    sentences = [f"{violation.invariant}: {violation.detail}" for violation in violations]
+    assert sentences == [], "\n".join(sentences)
 
 
 def _build_violation(fault: Fault, values: Mapping[str, Any]) -> Violation:

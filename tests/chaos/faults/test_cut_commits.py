@@ -14,9 +14,9 @@ from placement_sched.db import commit_marks
 from tests.chaos.faults.cutting_proxy import CommitCut, ConnectionCuttingProxy, run_database_proxy
 from tests.chaos.run_length import TRIED_KEY, choose_count
 from tests.conftest import make_settings
-from tests.support.invariants import assert_invariants
 from tests.support.scheduling import get_selected_hosts, make_report, make_spec
 from tests.support.versions import LATEST_HEADERS
+from tests.verifier.verify import assert_invariants
 
 #: Number of COMMITs that are cut on each database.
 COMMITS_TO_CUT = choose_count(16, 300)

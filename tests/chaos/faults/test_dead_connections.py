@@ -11,8 +11,8 @@ from tests.chaos.faults.cutting_proxy import run_database_proxy
 from tests.chaos.faults.requests import create_provider
 from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
-from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
+from tests.verifier.verify import assert_invariants
 
 #: SQLite has no connections that a server could close.
 pytestmark = [

@@ -18,10 +18,10 @@ from tests.chaos.faults.cutting_proxy import ConnectionCuttingProxy
 from tests.chaos.faults.requests import create_provider
 from tests.chaos.run_length import TRIED_KEY
 from tests.conftest import make_settings
-from tests.support.invariants import assert_invariants
 from tests.support.mariadb import run_mariadb
 from tests.support.postgresql import PostgreSQL, run_postgresql, run_primary_and_standby
 from tests.support.versions import LATEST_HEADERS
+from tests.verifier.verify import assert_invariants
 
 pytestmark = pytest.mark.chaos
 

@@ -15,8 +15,8 @@ from placement_sched.db.transaction import Database
 from tests.chaos.faults.cutting_proxy import run_database_proxy
 from tests.chaos.faults.requests import create_provider
 from tests.conftest import make_settings
-from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
+from tests.verifier.verify import assert_invariants
 
 pytestmark = [
     pytest.mark.slow,

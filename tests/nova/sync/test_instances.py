@@ -19,9 +19,9 @@ from placement_sched.store.checks import Invariant
 from placement_sched.store.compute import flavors, instances, server_groups
 from tests.nova.request_fields import REQUEST_FIELDS
 from tests.support.concurrency import run_before_each_statement
-from tests.support.invariants import assert_invariants
 from tests.support.neutron import build_neutron_client, run_neutron
 from tests.support.nova_clouds import build_flavor_json
+from tests.verifier.verify import assert_invariants
 
 #: The only violation of these records.
 NOT_CLAIMED_VIOLATION = {Invariant.NOT_CLAIMED}

@@ -20,9 +20,8 @@ from placement_sched.operations.fleet import load as operation
 from placement_sched.store.checks import Invariant
 from placement_sched.store.placement import resource_providers as provider_trees
 from tests.support.clouds import uuid_of
-from tests.support.invariants import execute_without_foreign_keys
 from tests.support.reports import NOW
-from tests.support.statements import record_statements
+from tests.support.statements import execute_without_foreign_keys, record_statements
 from tests.verifier.model import Fault
 from tests.verifier.verify import verify
 

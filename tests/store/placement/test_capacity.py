@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placement_sched.db.tables import allocations
-from placement_sched.model.provider import MAX_INT, Inventory
+from placement_sched.model.provider import MAX_INT, Inventory, can_change_usage, matches_units
 from placement_sched.store.placement import provider_search, resource_classes, resource_providers
 from placement_sched.store.placement.provider_search import ProviderQuery
 from tests.exploring import scale_example_count
-from tests.support.providers import NOW, is_new_claim_allowed, make_providers
+from tests.support.providers import NOW, make_providers
 
 pytestmark = pytest.mark.all_databases
 
@@ -82,7 +82,7 @@ def test_sql_search_finds_the_providers_with_capacity_by_the_python_rule(databas
         expected = {
             uuid
             for uuid, (inventory, used) in zip(uuids, drawn, strict=True)
-            if is_new_claim_allowed(inventory, used, amount)
+            if matches_units(inventory, amount) and can_change_usage(inventory, used, 0, amount)
         }
         assert find_providers_with_capacity(database, amount) & set(uuids) == expected
 
