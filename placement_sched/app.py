@@ -33,7 +33,7 @@ from placement_sched.api.scheduler.routes import build_api
 from placement_sched.api.serving import BodyReader
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.model.clock import Clock, utcnow
+from placement_sched.model.clock import Clock, read_timestamp, utcnow
 from placement_sched.model.extension import load_hooks
 from placement_sched.model.figures import CloudFigures
 from placement_sched.model.request_stats import begin_stats
@@ -88,6 +88,9 @@ def make_services(
     Raises :class:`ConfigurationError` for incomplete ``[neutron]`` or notification options.
     """
     database = Database(settings)
+    if database.shows_file:
+        # Nothing is written, and every host is judged at the time of the file.
+        clock, serving = partial(read_timestamp, settings.placement_database.shown_at), False
     metrics = Metrics()
     scheduler = Scheduler(
         database=database,
@@ -102,7 +105,9 @@ def make_services(
         parent=server.live if server else None,
     )
     disabled = settings.DEFAULT.disabled_extensions
-    periodic_tasks: list[Callable[[], None]] = [OldRowDeletion(database, settings, clock)]
+    periodic_tasks: list[Callable[[], None]] = []
+    if not database.shows_file:
+        periodic_tasks.append(OldRowDeletion(database, settings, clock))
     if serving:
         periodic_tasks.append(WaitingRequests(scheduler))
         # In a nova cloud nova-compute manages the inventories and would overwrite changes.

@@ -51,6 +51,7 @@ from placement_sched.errors import (
     CapacityExceeded,
     CommitUnknown,
     Conflict,
+    Forbidden,
     Invalid,
     NotFound,
     Overtaken,
@@ -122,6 +123,8 @@ class Database:
         self.url = engine.build_database_url(settings)
         #: Whether triggers log the providers that are written (``db/triggers.py``).
         self.logs_changes: bool = settings.placement.providers_in_memory
+        #: Whether the database has the content of a fleet file, which nobody changes.
+        self.shows_file: bool = settings.placement_database.shown_at is not None
         self._max_retries: int = settings.placement.allocation_conflict_retry_count
         self.reader: Engine = engine.make_engine(self.url, settings, autocommit=True)
         self.writer: Engine = engine.make_engine(self.url, settings, autocommit=False)
@@ -229,11 +232,14 @@ class Database:
         allocation_conflict_retry_count`` times. Any other exception rolls back and is raised. If
         only the response to COMMIT is lost, the commit mark of the transaction is read. Raises
         :class:`Unavailable` if the database remains locked or does not answer, and
-        :class:`CommitUnknown` if the result of COMMIT cannot be determined.
+        :class:`CommitUnknown` if the result of COMMIT cannot be determined. Raises
+        :class:`Forbidden` if the database shows a file.
 
         A node of a Galera cluster may lack rows that a client has written through another node.
         ``work`` that therefore raises an error is repeated after the node has applied them.
         """
+        if self.shows_file:
+            raise Forbidden("this server shows a file and changes nothing")
         try:
             return self.retry(lambda: self._write_once(work))
         except Overtaken:

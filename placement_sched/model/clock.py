@@ -30,6 +30,11 @@ def utcnow() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 
 
+def read_timestamp(seconds: int) -> datetime:
+    """Convert seconds since 1970 to naive UTC."""
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+
+
 def parse_time(text: str, now: datetime, name: str) -> str:
     """Convert an age such as ``7d`` to an ISO 8601 time, or keep a time.
 

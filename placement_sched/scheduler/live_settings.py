@@ -84,6 +84,9 @@ class LiveSettings:
 
         If the files are valid, the child processes also read them again.
         """
+        if self.configured.placement_database.shown_at is not None:
+            LOG.info("configuration not read again: this server shows a file")
+            return
         with self._reading:
             changed = _keep_previous(self._read_again)
             if changed is None:

@@ -8,7 +8,7 @@ from sqlalchemy import text
 
 from placement_sched.db import transaction
 from placement_sched.db.transaction import Database, WriteGate
-from placement_sched.errors import TooComplex, Unavailable
+from placement_sched.errors import Forbidden, TooComplex, Unavailable
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
@@ -73,3 +73,14 @@ def test_database_in_a_read_only_sqlite_file_is_not_ready(sqlite_database, monke
     monkeypatch.setattr(transaction.os, "access", lambda _file, _mode: False)
     with pytest.raises(Unavailable, match="read-only"):
         sqlite_database.ping()
+
+
+def test_database_with_the_content_of_a_file_rejects_writes_and_answers_reads(sqlite_database):
+    settings = make_settings(
+        sqlite_database.url.render_as_string(), placement_database__shown_at=1_577_880_000
+    )
+    with Database(settings) as database:
+        with pytest.raises(Forbidden, match="this server shows a file"):
+            database.write(lambda _: pytest.fail("a transaction began"))
+        with database.read() as connection:
+            assert connection.exec_driver_sql("SELECT 1").scalar_one() == 1

@@ -185,6 +185,15 @@ def test_plugins_are_created_before_a_request_needs_them(live_settings):
     assert get_plugins(settings, utcnow) in created
 
 
+def test_server_that_shows_a_file_reads_no_file_again(options_file, live_settings):
+    settings = live_settings.configured.with_overrides({"placement_database.shown_at": 0})
+    live_settings.configured = settings
+    options_file.write_text('{"scheduler_host_subset_size": 5}')
+    live_settings.reload()
+    assert live_settings.configured is settings
+    assert read_subset_size(live_settings) == 2
+
+
 @pytest.mark.parametrize("text", ["{", '{"scheduler_host_subset_size": 5}'])
 def test_worker_begins_with_the_settings_of_its_parent(options_file, live_settings, text):
     options_file.write_text(text)

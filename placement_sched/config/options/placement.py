@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.config.settings import MAX_WAIT, ClampedIntOpt, with_help
+from placement_sched.config.settings import MAX_INT, MAX_WAIT, ClampedIntOpt, with_help
 
 #: The database of a first run: a file in the working directory.
 EMBEDDED = "sqlite:///placement_sched.db"
@@ -61,6 +61,9 @@ PLACEMENT_DATABASE = with_help(
     "schema is created at start. A configuration file without a database is rejected.",
     cfg.StrOpt("connection_parameters", default=""),
     "Parameters to append to the URL in connection, as param1=value1&param2=value2.",
+    cfg.IntOpt("shown_at", min=0, max=MAX_INT),
+    "Time of the fleet file whose content the database has, in seconds since 1970. The option "
+    "--fleet sets it. Hosts are judged at this time, and every change is answered with 403.",
     cfg.BoolOpt("sync_on_startup", default=False),
     "Create or upgrade the schema when the server starts (always done for SQLite). Otherwise run "
     "placement-sched db sync.",
