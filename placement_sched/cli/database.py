@@ -10,13 +10,23 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.engine import build_database_url
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotAdopted, Unavailable
+from placement_sched.model.extension import load_hooks
 from placement_sched.operations.adopt import check_adopted
 from placement_sched.scheduler.plugins import read_settings
 
 
+def reads_file(arguments: argparse.Namespace) -> bool:
+    """Return whether a command reads a fleet file instead of a database."""
+    return any(getattr(arguments, name, None) for name in ("fleet", "look", "nova_conf"))
+
+
 def read_command_settings(arguments: argparse.Namespace) -> Settings:
     """Read settings. Raise :class:`Unavailable` for a disabled extension."""
-    settings = read_settings(arguments.config_file)
+    if reads_file(arguments):
+        (files,) = load_hooks("fleet_files")
+        settings: Settings = files.read_settings(arguments)
+    else:
+        settings = read_settings(arguments.config_file)
     extension = getattr(arguments, "extension", "")
     if extension in settings.DEFAULT.disabled_extensions:
         raise Unavailable(f"the extension {extension} is disabled by [DEFAULT] disabled_extensions")

@@ -77,7 +77,11 @@ _GRANIAN_LOGGING = {
 def register(commands: Commands) -> None:
     """Add the command."""
     parser = add_command(commands, "serve", "serve every API over HTTP", run)
-    parser.add_examples("", "--bind 0.0.0.0:8778 --workers 4 --config-file placement_sched.conf")
+    parser.add_examples(
+        "",
+        "--bind 0.0.0.0:8778 --workers 4 --config-file placement_sched.conf",
+        "--fleet cloud.yaml --nova-conf nova.conf",
+    )
     words = "address to listen on, unless systemd passes a socket (default: %(default)s)"
     parser.add_argument("--host", default="127.0.0.1", help=words)
     words = "address and port, instead of --host and --port: 0.0.0.0:8778, [::1]:8778"
@@ -86,6 +90,8 @@ def register(commands: Commands) -> None:
     parser.add_argument("--port", type=service.parse_port, default=8778, help=port_help)
     workers_help = "number of worker processes (default: %(default)s)"
     parser.add_argument("--workers", type=parse_positive_number, default=1, help=workers_help)
+    for files in load_hooks("fleet_files"):
+        files.add_arguments(parser, has_login=False)
     service.add_log_options(parser)
 
 

@@ -43,6 +43,9 @@ class Extension:
       called once a minute if ``[scheduler] decision_retention`` is set.
     * ``translator``: ``read(file)`` returns the :class:`Translator` of a file of names, for the
       option ``--names`` of commands that call the scheduler API.
+    * ``fleet_files``: a module with two functions for the option ``--fleet``.
+      ``add_arguments(parser, has_login=...)`` adds it to a command that reads or serves the cloud.
+      ``read_settings(arguments)`` returns the settings of a database with the content of the file.
     * ``gauges``: ``build(scheduler, outside)`` returns Prometheus collectors. ``outside(read)``
       wraps a function for use outside of requests.
 
@@ -71,6 +74,7 @@ class Extension:
     periodic_tasks: str = ""
     old_rows: str = ""
     translator: str = ""
+    fleet_files: str = ""
     gauges: str = ""
     nova_modules: str = ""
     lookups: str = ""

@@ -51,6 +51,7 @@ CONFIG_FILE_OPTIONS = "--config-file /etc/nova/nova.conf --config-file placement
 ONLY_PARSED_EXAMPLES = {
     "serve": "a server, until a signal",
     "serve --bind 0.0.0.0:8778 --workers 4 --config-file placement_sched.conf": "as serve",
+    "serve --fleet cloud.yaml --nova-conf nova.conf": "as serve",
     "demo --console": "a server, until a signal",
     f"nova-scheduler {CONFIG_FILE_OPTIONS}": "nova's databases and message bus",
     f"nova-shadow {CONFIG_FILE_OPTIONS}": "nova's databases and message bus",
@@ -97,6 +98,7 @@ def folder_and_url_of_cloud(tmp_path_factory):
     (folder / "cloud.yaml").write_text(FLEET_FILE_TEXT)
     (folder / "changes.yaml").write_text("- {drain: [cn2]}\n")
     (folder / "placement_sched.conf").write_text(CONF_TEXT)
+    (folder / "nova.conf").write_text("[DEFAULT]\ncpu_allocation_ratio = 2.0\n")
     together = {
         "requests": [{"request_spec": make_spec()}, {"request_spec": make_spec()}],
         "claim": False,

@@ -48,11 +48,11 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--trait", metavar="TRAIT", action="append", help="only hosts with this trait (repeatable)"
     )
-    add_common_arguments(parser)
+    add_common_arguments(parser, reads_cloud=True)
     summary = "show a host: its provider tree, instances, services and policy"
     parser = add_command(group, "show", summary, _run_show).add_examples("cn1")
     parser.add_argument("host", metavar="HOST", help="name of the host")
-    add_common_arguments(parser)
+    add_common_arguments(parser, reads_cloud=True)
     add_subcommands(group, "host")
 
 

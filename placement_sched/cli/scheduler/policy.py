@@ -36,11 +36,11 @@ def register(commands: Commands) -> None:
     group = add_group(commands, "policy", "show and apply scheduling policies")
     summary = "list the policies with the options that each policy sets"
     parser = add_command(group, "list", summary, _run_list).add_examples("")
-    add_common_arguments(parser)
+    add_common_arguments(parser, reads_cloud=True)
     summary = "show the options of a policy with the source of each value"
     parser = add_command(group, "show", summary, _run_show).add_examples("default")
     parser.add_argument("name", metavar="NAME", help="name of a policy, such as 'default'")
-    add_common_arguments(parser)
+    add_common_arguments(parser, reads_cloud=True)
     parser = add_command(
         group,
         "apply",

@@ -25,7 +25,12 @@ from placement_sched.cli.arguments import (
     parse_seconds,
     rejected_arguments,
 )
-from placement_sched.cli.database import check_file_exists, hide_password, read_command_settings
+from placement_sched.cli.database import (
+    check_file_exists,
+    hide_password,
+    read_command_settings,
+    reads_file,
+)
 from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.clients.session import (
     RemoteService,
@@ -68,9 +73,15 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_common_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a server and of the output."""
+def add_common_arguments(parser: argparse.ArgumentParser, *, reads_cloud: bool = False) -> None:
+    """Add the options of a server and of the output.
+
+    A command that only ``reads_cloud`` can read a fleet file instead.
+    """
     add_server_arguments(parser)
+    if reads_cloud and not isinstance(parser, EmbeddedParser):
+        for files in load_hooks("fleet_files"):
+            files.add_arguments(parser, has_login=True)
     add_output(parser)
     if any(extension.translator for extension in find_extensions().values()):
         help_ = "the file of names of an anonymised cloud: translate the request and the answer"
@@ -211,7 +222,9 @@ def _open_client(arguments: argparse.Namespace) -> Iterator[SchedulerClient]:
     if client := getattr(arguments, "scheduler", None):  # of the openstack command
         yield client
         return
-    for adapter in make_adapters(arguments, {"scheduler": ("--url", arguments.url)}).values():
+    has_file = reads_file(arguments)
+    urls = {"scheduler": ("--url", arguments.url)}
+    for adapter in [] if has_file else make_adapters(arguments, urls).values():
         with silence_library_logs():
             yield SchedulerClient(adapter, arguments.timeout)
         return
@@ -219,7 +232,8 @@ def _open_client(arguments: argparse.Namespace) -> Iterator[SchedulerClient]:
     try:
         database = application.services.database
         check_file_exists(database, "query a server with --url or --os-cloud")
-        yield SchedulerClient(make_adapter(application), database=hide_password(database))
+        place = arguments.fleet if has_file else hide_password(database)
+        yield SchedulerClient(make_adapter(application), database=place)
     finally:
         application.close()
 

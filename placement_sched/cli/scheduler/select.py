@@ -217,7 +217,7 @@ def register(commands: Commands) -> None:
         "--vcpus 4 --ram 8192 --disk 40 --zone az1 --count 2 --fail-on-no-host",
         "cluster.json",
     )
-    _add_common(select, no_host=1)
+    _add_common(select, no_host=1, reads_cloud=False)
     select.add_argument("--no-claim", action="store_true", help="select without allocations")
     words = "also return alternate hosts in the same cell, which only --format json prints"
     select.add_argument("--alternates", action="store_true", help=words)
@@ -235,8 +235,9 @@ def register(commands: Commands) -> None:
         "--vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required",
         "m1.small --url http://127.0.0.1:8778 --fail-on-no-host",
         "--server 5f2c9a7e-3b1d-4c68-9e20-7a8d6b4f1c35 --config-file nova.conf",
+        "m1.small --fleet cloud.yaml --nova-conf nova.conf",
     )
-    _add_common(explain, no_host=0)
+    _add_common(explain, no_host=0, reads_cloud=True)
     explain.add_argument(
         "--server",
         type=parse_uuid,
@@ -264,7 +265,7 @@ def register(commands: Commands) -> None:
     add_html(explain)
 
 
-def _add_common(parser: argparse.ArgumentParser, no_host: int) -> None:
+def _add_common(parser: argparse.ArgumentParser, *, no_host: int, reads_cloud: bool) -> None:
     request_options.add_request_arguments(parser)
     parser.add_argument(
         "--fail-on-no-host",
@@ -274,7 +275,7 @@ def _add_common(parser: argparse.ArgumentParser, no_host: int) -> None:
         default=no_host,
         help="exit with status %(const)s if no host remains (default: %(default)s)",
     )
-    add_common_arguments(parser)
+    add_common_arguments(parser, reads_cloud=reads_cloud)
     add_verbose(parser)
 
 

@@ -13,4 +13,5 @@ EXTENSION = Extension(
         },
     },
     translator="placement_sched.extensions.fleet.anonymize:read_translator",
+    fleet_files="placement_sched.extensions.fleet.shown_file",
 )

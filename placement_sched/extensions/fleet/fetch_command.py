@@ -90,12 +90,21 @@ def _read_rate(text: str) -> float:
 
 def run_fetch(arguments: argparse.Namespace) -> int:
     """Read a cloud, write its file, and print counts and missing facts."""
-    settings = read_command_settings(arguments)
+    begin = time.monotonic()
+    reading, cloud = fetch(arguments, read_command_settings(arguments))
+    _print_summary(arguments, reading, cloud, time.monotonic() - begin)
+    return 0
+
+
+def fetch(arguments: argparse.Namespace, settings: Settings) -> tuple[CloudReading, FetchedCloud]:
+    """Read the cloud that the arguments name, and write its file.
+
+    Raises :class:`Invalid` if the file is no earlier file of this cloud, or cannot be written.
+    """
     adapters = make_adapters(arguments, dict.fromkeys(_SERVICES, ("", None)))
     if not adapters:
         raise WrongArguments("name the cloud to read: --os-cloud NAME, or set $OS_CLOUD")
-    name = arguments.os_cloud or os.environ.get("OS_CLOUD") or os.environ.get("OS_AUTH_URL", "")
-    file, begin = Path(arguments.file), time.monotonic()
+    name, file = get_cloud_name(arguments), Path(arguments.file)
     earlier = _read_earlier_file(file, name, settings)
     is_administrator = has_administrator_role(adapters["compute"])
     with (
@@ -113,8 +122,13 @@ def run_fetch(arguments: argparse.Namespace) -> int:
         )
         cloud = build_cloud(reading, settings, is_administrator=is_administrator)
         output.write(build_file(cloud, reading, name, settings))
-    _print_summary(arguments, reading, cloud, time.monotonic() - begin)
-    return 0
+    return reading, cloud
+
+
+def get_cloud_name(arguments: argparse.Namespace) -> str:
+    """Return the name of the cloud to read, or the URL of its keystone."""
+    name: str | None = arguments.os_cloud
+    return name or os.environ.get("OS_CLOUD") or os.environ.get("OS_AUTH_URL", "")
 
 
 def _read_earlier_file(file: Path, name: str, settings: Settings) -> EarlierReading | None:

@@ -64,7 +64,7 @@ def register(commands: Commands) -> None:
     )
     _add_failover_arguments(parser)
     add_change_arguments(parser)
-    add_common_arguments(parser)
+    add_common_arguments(parser, reads_cloud=True)
     add_html(parser)
 
 

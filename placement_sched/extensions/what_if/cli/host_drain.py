@@ -44,7 +44,7 @@ def register(group: Commands) -> None:
         "is already disabled)",
     )
     add_execution_arguments(parser, resumes=False)
-    add_common_arguments(parser)
+    add_common_arguments(parser, reads_cloud=True)
     summary = "enable the compute service of a drained host"
     parser = add_command(group, "undrain", summary, run_undrain).add_examples("cn1")
     parser.add_argument("host", metavar="HOST", type=_read_host, help="name of the host")

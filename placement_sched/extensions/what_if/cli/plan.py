@@ -87,7 +87,7 @@ def _add_plan(commands: Commands) -> None:
     )
     request_options.add_override(plan, "simulate this value of an option")
     add_execution_arguments(plan)
-    add_common_arguments(plan)
+    add_common_arguments(plan, reads_cloud=True)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -195,7 +195,7 @@ def _add_rebalance(commands: Commands) -> None:
         "--zone", help="with --goal fit: FLAVOR must fit in this availability zone"
     )
     add_execution_arguments(rebalance)
-    add_common_arguments(rebalance)
+    add_common_arguments(rebalance, reads_cloud=True)
 
 
 def _run_rebalance(arguments: argparse.Namespace) -> int:
