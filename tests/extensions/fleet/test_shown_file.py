@@ -174,6 +174,7 @@ def test_wrong_file_is_wrong_usage_with_the_place(run, tmp_path, text, place):
     assert (status, printed) == (2, "")
     assert errors.removeprefix(HINT).startswith(f"placement-sched: {place}")
     assert list_databases(tmp_path / "files") == []
+    assert run("serve", "--fleet", "cloud.yaml")[0] == 2
 
 
 @pytest.mark.parametrize(
