@@ -34,6 +34,7 @@ _SERVERS = "os_compute_api:servers"
 _ZONES = "os_compute_api:os-availability-zone"
 _GROUPS = "os_compute_api:os-server-groups"
 _SERVICES = "os_compute_api:os-services"
+_MIGRATIONS = "os_compute_api:os-migrations"
 _HYPERVISORS = "os_compute_api:os-hypervisors"
 #: With keystone ``member`` implies ``reader``. With ``noauth2`` the caller sends all roles.
 _IMAGE_READER = "role:admin or role:reader or (role:member and project_id:%(project_id)s)"
@@ -62,6 +63,16 @@ COMPUTE_RULES = (
         "project_member_or_admin",
         "Administrators, and members of the project in question.",
         "rule:project_member_api or rule:context_is_admin",
+    ),
+    _build_rule(
+        "project_manager_api",
+        "Callers with the role manager in the project in question.",
+        "role:manager and project_id:%(project_id)s",
+    ),
+    _build_rule(
+        "project_manager_or_admin",
+        "Administrators, and managers of the project in question.",
+        "rule:project_manager_api or rule:context_is_admin",
     ),
     _build_rule(f"{_AGGREGATES}:index", "List host aggregates."),
     _build_rule(f"{_AGGREGATES}:create", "Create a host aggregate."),
@@ -105,6 +116,13 @@ COMPUTE_RULES = (
     _build_rule(f"{_HYPERVISORS}:uptime", "Show the uptime of a hypervisor."),
     _build_rule(f"{_HYPERVISORS}:search", "Find hypervisors by a part of their name."),
     _build_rule(f"{_HYPERVISORS}:servers", "List the instances of hypervisors."),
+    _build_rule(
+        f"{_MIGRATIONS}:index",
+        "List the migrations of the caller's project, without hosts.",
+        "rule:project_manager_or_admin",
+    ),
+    _build_rule(f"{_MIGRATIONS}:index:all_projects", "List the migrations of all projects."),
+    _build_rule(f"{_MIGRATIONS}:index:host", "See the hosts of migrations."),
     _build_rule(f"{_ZONES}:list", "List availability zones.", _READER),
     _build_rule(f"{_ZONES}:detail", "List availability zones with their hosts."),
     _build_rule(f"{_SERVERS}:index", "List servers by name and id.", _READER),

@@ -201,6 +201,8 @@ STATUSES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "shelved": ("SHELVED", {}),
     "shelved_offloaded": ("SHELVED_OFFLOADED", {}),
 }
+#: The statuses of servers that nova moves to another host.
+MOVE_STATUSES = frozenset(("MIGRATING", "RESIZE", "REVERT_RESIZE", "VERIFY_RESIZE"))
 
 #: nova's power state numbers by vm state. 0 stands for unknown.
 POWER_STATES = {"paused": 3, "suspended": 7}
@@ -222,6 +224,12 @@ _MOVE_OBSTACLES: Mapping[str, str] = {
     "shelved": "it is shelved but not offloaded, and holds its host: offload it",
     "soft-delete": "it is soft-deleted, and holds its host: restore or force-delete it",
 }
+
+
+def derive_status(vm_state: str | None, task_state: str | None) -> str:
+    """Derive a server's status from vm state and task state, ignoring case."""
+    status, by_task = STATUSES.get((vm_state or "").lower(), (UNKNOWN, {}))
+    return by_task.get((task_state or "").lower(), status)
 
 
 def find_move_obstacle(vm_state: str | None, task_state: str | None) -> str | None:

@@ -99,6 +99,7 @@ def matches_units(inventory: Inventory, amount: int) -> bool:
 #: The API's name for the missing type of a consumer (microversion 1.38).
 UNKNOWN_TYPE = "unknown"
 INSTANCE_TYPE = "INSTANCE"
+MIGRATION_TYPE = "MIGRATION"
 
 
 class Generation(Enum):

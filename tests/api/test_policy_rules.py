@@ -43,6 +43,8 @@ ROLES_OF_PROJECT_RULES = {
         for verb in verbs
     },
 }
+#: The rules of lists that callers may read only for their own project.
+RULES_OF_A_PROJECT = {"placement:usages", "os_compute_api:os-migrations:index"}
 ALL_ROLES = {"admin", "service", "member", "reader", "other"}
 #: The roles of rules whose default differs from the other rules of their API.
 ROLES_OF_SPECIAL_RULES = {
@@ -64,7 +66,7 @@ def list_default_roles(rule):
 def send_request(app, api, route, roles, token="bob:shop"):
     """Send a request that passes all checks before the policy check."""
     path = PARAMETER.sub("1", f"/{api}{route.path}")
-    query = "?project_id=shop" if route.policy == "placement:usages" else ""
+    query = "?project_id=shop" if route.policy in RULES_OF_A_PROJECT else ""
     headers = {"X-Auth-Token": token, "X-Roles": roles}
     if api in NEWEST_MICROVERSIONS:
         headers["OpenStack-API-Version"] = f"{api} {min(route.until, NEWEST_MICROVERSIONS[api])}"

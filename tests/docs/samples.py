@@ -38,6 +38,7 @@ UNKNOWN_UUID = "b41d1f2e-7f0e-4bb6-9a38-6a5c2d3e4f02"
 INSTANCE_UUID = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b41"
 RECORDED_INSTANCE = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b42"
 SECOND_INSTANCE = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b43"
+MIGRATION_UUID = "e0c5b3a2-1d4f-4e6a-8b7c-9d0e1f2a3b44"
 IMAGE_UUID = "3d1a9c7e-5b2f-4f8d-a6e4-0c9b8a7d6e51"
 PROJECT_ID = "6f70656e737461636b20697320616c6c"
 GLOBAL_REQUEST_ID = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
@@ -68,6 +69,7 @@ _SERVERS = "/compute/v2.1/servers"
 _SERVER_GROUPS = "/compute/v2.1/os-server-groups"
 _SERVICES = "/compute/v2.1/os-services"
 _HYPERVISORS = "/compute/v2.1/os-hypervisors"
+_MIGRATIONS = "/compute/v2.1/os-migrations"
 _CN2_SERVICE = {"host": "cn2", "binary": "nova-compute"}
 _INSTANCE_ON_CN2 = {
     "host": "cn2",
@@ -333,6 +335,26 @@ SAMPLES = (
     Sample(
         "compute/os_availability_zone-detail", "GET", "/compute/v2.1/os-availability-zone/detail"
     ),
+    # The recorded instance moves from cn2 to cn1
+    Sample(
+        "",
+        "PUT",
+        f"/placement/allocations/{MIGRATION_UUID}",
+        {
+            **_ALLOCATIONS_BODY,
+            "allocations": {CN2_UUID: {"resources": _FLAVOR_RESOURCES}},
+            "consumer_type": "MIGRATION",
+        },
+        status=204,
+    ),
+    Sample(
+        "",
+        "PUT",
+        f"/placement/allocations/{RECORDED_INSTANCE}",
+        {**_ALLOCATIONS_BODY, "allocations": {CN1_UUID: {"resources": _FLAVOR_RESOURCES}}},
+        status=204,
+    ),
+    Sample("compute/os_migrations-list", "GET", f"{_MIGRATIONS}?limit=1"),
 )
 
 

@@ -8,6 +8,7 @@ from placement_sched.api.compute import (
     aggregates,
     flavors,
     hypervisors,
+    migrations,
     server_groups,
     servers,
     services,
@@ -131,5 +132,6 @@ API = Api(
         hypervisors.blueprint,
         aggregates.zones_blueprint,
         servers.blueprint,
+        migrations.blueprint,
     ),
 )

@@ -31,7 +31,7 @@ from placement_sched.model.compute_node import Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image
-from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
+from placement_sched.model.instance import POWER_STATES, Instance, derive_status
 from placement_sched.operations import aggregates
 from placement_sched.schemas import formats
 from placement_sched.schemas.formats import format_seconds, normalize_uuid, parse_boolean
@@ -63,7 +63,7 @@ _TEXTS = ("description", "display_description", "instance_name", "locked_by", "r
 _PINNED_ZONE = "pinned_availability_zone"
 TAGS = ("tags", "tags-any", "not-tags", "not-tags-any")
 #: The fields that servers lack here: a list filtered by such a field is empty.
-_ALWAYS_EMPTY = frozenset((*_ADDRESSES, *_BOOTED_FROM, *_STARTED, *_TEXTS, *TAGS[:2], _PINNED_ZONE))
+_ALWAYS_EMPTY = frozenset((*_ADDRESSES, *_BOOTED_FROM, *_STARTED, *_TEXTS, *TAGS[:2]))
 #: The fields that are false, or 0, for every server.
 _ALWAYS_FALSE = frozenset((
     "auto_disk_config", "config_drive", "deleted", "is_public", "launch_index", "locked",
@@ -381,12 +381,6 @@ def _build_link(call: ApiCall, collection: str, identifier: str) -> Json:
         "id": identifier,
         "links": [build_bookmark_link(call, f"{collection}/{quote(identifier)}")],
     }
-
-
-def derive_status(vm_state: str | None, task_state: str | None) -> str:
-    """Derive a server's status from vm state and task state, ignoring case."""
-    status, by_task = STATUSES.get((vm_state or "").lower(), (UNKNOWN, {}))
-    return by_task.get((task_state or "").lower(), status)
 
 
 def derive_power_state(vm_state: str | None) -> int:

@@ -514,7 +514,7 @@ def _build_conditions(connection: Connection, query: ServerQuery) -> list[Column
         conditions.append(_has_in_name(connection, query.name))
     vm = func.lower(func.coalesce(_COLUMNS.vm_state, ""))
     if query.statuses is not None:
-        # The same rule as derive_status in api/compute/servers.py.
+        # The same rule as derive_status in model/instance.py.
         task = func.lower(func.coalesce(_COLUMNS.task_state, ""))
         statuses = {
             state: sa.case(by_task, value=task, else_=status) if by_task else sa.literal(status)

@@ -18,8 +18,12 @@ from tests.support.reports import NOW, node_uuid
 from tests.support.scheduling import make_uuid
 
 SERVERS_PATH, SERVER_GROUPS_PATH = "/servers", "/os-server-groups"
+MIGRATIONS_PATH = "/os-migrations"
 MICROVERSIONS = st.sampled_from(
-    [f"2.{minor}" for minor in (1, 11, 15, 26, 33, 52, 53, 63, 64, 73, 74, 75, 83, 87, 88, 96)]
+    [
+        f"2.{minor}"
+        for minor in (1, 11, 15, 26, 33, 52, 53, 59, 63, 64, 66, 73, 74, 75, 80, 87, 88, 96)
+    ]
 )
 SHORT_TEXTS = st.text(max_size=20)
 QUERY_VALUES = st.sampled_from(
@@ -41,6 +45,13 @@ SERVER_QUERIES = st.lists(
     | st.tuples(st.just("sort_key"), st.sampled_from(sorted(SORT_KEYS)) | SHORT_TEXTS)
     | st.tuples(st.just("sort_dir"), st.sampled_from(["asc", "desc"]) | SHORT_TEXTS),
     max_size=4,
+)
+MIGRATION_QUERY_KEYS = (
+    *("hidden", "host", "instance_uuid", "migration_type", "source_compute", "status", "limit"),
+    *("marker", "changes-since", "changes-before", "user_id", "project_id", "x"),
+)
+MIGRATION_QUERIES = st.lists(
+    st.tuples(st.sampled_from(MIGRATION_QUERY_KEYS), QUERY_VALUES | SHORT_TEXTS), max_size=3
 )
 HOST_QUERIES = st.dictionaries(
     st.sampled_from(HOST_QUERY_KEYS), QUERY_VALUES | SHORT_TEXTS, max_size=3
@@ -139,6 +150,15 @@ def test_random_server_queries_get_documented_statuses_and_error_bodies(
     send_request_and_check_error(
         host_api, "GET", f"{SERVERS_PATH}{path}?{urlencode(query)}", version
     )
+
+
+@settings(max_examples=scale_example_count(40), deadline=None)
+@given(version=MICROVERSIONS, query=MIGRATION_QUERIES)
+def test_random_migration_queries_get_documented_statuses_and_error_bodies(
+    host_api, version, query
+):
+    path = f"{MIGRATIONS_PATH}?{urlencode(query)}"
+    send_request_and_check_error(host_api, "GET", path, version)
 
 
 @settings(max_examples=scale_example_count(30), deadline=None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The status of a server, from its states."""
 
-from placement_sched.api.compute.servers import derive_power_state, derive_status
-from placement_sched.model.instance import POWER_STATES, STATUSES
+from placement_sched.api.compute.servers import derive_power_state
+from placement_sched.model.instance import POWER_STATES, STATUSES, derive_status
 
 
 def test_server_status_is_derived_from_vm_and_task_state_as_in_nova():

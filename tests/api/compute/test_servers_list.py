@@ -196,7 +196,8 @@ def test_thousands_of_status_filters_with_unknown_names_find_the_active_server(s
 def test_unknown_server_filter_is_rejected_since_2_75(sqlite_server_api):
     sqlite_server_api.request("GET", "?bogus=1", version="2.74")
     sqlite_server_api.request("GET", "?bogus=1", version="2.75", status=400)
-    sqlite_server_api.request("GET", "?pinned_availability_zone=x", version="2.75")
+    sqlite_server_api.request("GET", "?pinned_availability_zone=x", version="2.74")
+    sqlite_server_api.request("GET", "?pinned_availability_zone=x", version="2.96", status=400)
 
 
 @pytest.mark.all_databases

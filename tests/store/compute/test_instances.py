@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from placement_sched.api.compute.servers import derive_power_state, derive_status
+from placement_sched.api.compute.servers import derive_power_state
 from placement_sched.errors import NotFound
-from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
+from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance, derive_status
 from placement_sched.store.compute import instances
 from placement_sched.store.compute.instances import ServerQuery, search_servers
 from tests.support.reports import NOW, node_uuid
