@@ -217,6 +217,12 @@ def _settle(
         reader.missing["one_moment"] = (
             f"{len(changed)} providers changed while they were read, {_MAX_ROUNDS} times"
         )
+    for item in providers.values():
+        if item.parent is not None and item.parent not in providers:
+            raise ServiceFailed(
+                f"placement lists the resource provider {item.uuid}, but not its parent "
+                f"{item.parent}"
+            )
     living = {
         uuid: server for uuid, server in servers.items() if server.record.vm_state != "deleted"
     }

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """GET requests of a reader: repeated calls, pace, pages and tokens."""
 
+from _thread import interrupt_main
+from typing import ClassVar
+
 import pytest
 import requests
 from keystoneauth1.adapter import Adapter
@@ -8,6 +11,7 @@ from keystoneauth1.plugin import BaseAuthPlugin
 from keystoneauth1.session import Session
 
 from placement_sched.clients.api_reader import MAX_ATTEMPTS, ApiReader, CallPool, Listing
+from placement_sched.clients.session import TIMEOUT
 from placement_sched.errors import ServiceFailed
 from tests.clients.generated_apis import BASES, GeneratedCloud
 from tests.clients.in_process import FunctionTransport
@@ -91,6 +95,16 @@ class FlakyTransport(FunctionTransport):
         return response
 
 
+class SlowTransport(FunctionTransport):
+    """A network whose responses take longer than the timeout of the request."""
+
+    timeouts: ClassVar[list[float]] = []
+
+    def send(self, request, **options):
+        self.timeouts.append(options["timeout"])
+        raise requests.exceptions.ReadTimeout("Read timed out.")
+
+
 class TokenPlugin(BaseAuthPlugin):
     """A login whose tokens are numbered."""
 
@@ -111,6 +125,18 @@ def test_lost_responses_are_requested_again(pool, pauses):
     reader = ApiReader(adapter, "compute", pool)
     assert len(reader.get("/os-services", version=(2, 100)).document["services"]) == 3
     assert len(pauses) == 3
+
+
+def test_slow_service_is_an_error_after_all_attempts(pool, pauses):
+    session = requests.Session()
+    transport = SlowTransport(GeneratedCloud().answer)
+    session.mount("http://cloud", transport)
+    adapter = Adapter(Session(auth=TokenPlugin(), session=session), endpoint_override=URL)
+    words = rf"compute.* no response|timed out.*\({MAX_ATTEMPTS} attempts\)"
+    with pytest.raises(ServiceFailed, match=words):
+        ApiReader(adapter, "compute", pool).get("/os-services", version=(2, 100))
+    assert transport.timeouts == [TIMEOUT] * MAX_ATTEMPTS
+    assert len(pauses) == MAX_ATTEMPTS - 1
 
 
 def test_token_that_expires_is_replaced(pool):
@@ -183,6 +209,18 @@ def test_failure_stops_the_calls_that_have_not_begun():
 
     with CallPool(1) as pool, pytest.raises(ServiceFailed, match="it failed"):
         pool.run([fail, *[lambda: begun.append(1)] * 100])
+    assert len(begun) < 100
+
+
+def test_interrupt_ends_pauses_and_drops_calls_that_have_not_begun():
+    begun = []
+
+    def pause():
+        begun.append(1)
+        pool.pause(3600)
+
+    with pytest.raises(KeyboardInterrupt), CallPool(2) as pool:
+        pool.run([pause, interrupt_main, *[pause] * 100])
     assert len(begun) < 100
 
 

@@ -212,6 +212,15 @@ def test_provider_that_is_listed_but_cannot_be_read_is_an_error():
         read(cloud)
 
 
+def test_provider_whose_parent_is_not_listed_is_an_error():
+    cloud = GeneratedCloud(hosts=2, children=1)
+    rows = [row for row in cloud.list_providers() if row["uuid"] != build_uuid(1, 1)]
+    cloud.list_providers = lambda: rows
+    words = f"lists the resource provider {build_uuid(2, 100)}, but not its parent"
+    with pytest.raises(ServiceFailed, match=words):
+        read(cloud)
+
+
 def test_server_that_moved_or_was_deleted_during_the_reading_is_resolved():
     cloud = GeneratedCloud(hosts=3, servers=6)
     moved, deleted = build_uuid(3, 0), build_uuid(3, 5)
