@@ -67,6 +67,7 @@ ONLY_PARSED_EXAMPLES = {
     "plan --change drain=cn1 --execute": "nova",
     f"decision watch --request-id {REQUEST_ID} --max-wait 2h": "a decision without a host",
     "fleet fetch --os-cloud prod cloud.yaml": "a cloud in clouds.yaml",
+    "fleet fetch --os-cloud prod share.yaml --anonymize --names names.json": "as cloud.yaml",
     "fleet names names.json answer.txt": "an answer of others, and the labels of a key",
     "plan-run show 7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01": "a run of a plan",
 }

@@ -32,7 +32,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.image import LEGACY_NAMES, READERS, StoredImage
 from placement_sched.model.instance import Instance
-from placement_sched.operations.fleet.cloud import ProviderState, State
+from placement_sched.operations.fleet.cloud import ProviderState, State, split_numbers
 from placement_sched.scheduler.filters.extra_specs_ops import OPERATORS
 
 #: Kinds of the names at keys of documents and fields of values. Other texts stay, except uuids,
@@ -127,6 +127,11 @@ def anonymize(state: State, names: Names, default_zone: str) -> tuple[State, Nam
     Anonymizer(collect, default_zone, keys).convert_state(state)
     names = names.extend(new_names)
     return Anonymizer(names.get_label, default_zone, keys).convert_state(state), names
+
+
+def build_sort_key(names: Names) -> Callable[[str], Any]:
+    """Build the function that sorts labels like their names."""
+    return lambda label: split_numbers(names.restore(label))
 
 
 def _list_compared_keys(state: State) -> Iterator[str]:

@@ -11,14 +11,16 @@ from placement_sched.cli.database import read_command_settings
 from placement_sched.cli.output import print_document, read_text, show_waiting, write_text
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.extensions.fleet.anonymize import anonymize
+from placement_sched.extensions.fleet.anonymize import anonymize, build_sort_key
+from placement_sched.extensions.fleet.fetch import anonymize_source
 from placement_sched.extensions.fleet.names import Names
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.fleet.cloud import read_state, split_numbers
+from placement_sched.model.document import Json
+from placement_sched.operations.fleet.cloud import read_state
 from placement_sched.operations.fleet.dump import build_document
 from placement_sched.operations.fleet.load import load_file
 from placement_sched.operations.prepare import open_temporary_database
-from placement_sched.schemas.yaml_file import to_yaml
+from placement_sched.schemas.yaml_file import YamlFile, to_yaml
 
 _NAMES_HELP = (
     "the key and the names of the labels. The file is created if it does not exist, and stays at "
@@ -58,28 +60,32 @@ def check_anonymize_arguments(arguments: argparse.Namespace) -> None:
     if arguments.anonymize != (arguments.names is not None):
         raise WrongArguments("--anonymize and --names FILE require each other")
     if arguments.anonymize:
-        _read_or_create(arguments.names)
+        read_or_create_names(arguments.names)
 
 
-def dump_anonymised(database: Database, settings: Settings, file: Path) -> str:
+def dump_anonymised(
+    database: Database, settings: Settings, file: Path, source: Json | None = None
+) -> str:
     """Return a fleet file with labels, and add the names to ``file``.
 
-    Raises :class:`Invalid` for a wrong file of names.
+    ``source`` is the section of a fetched file. Raises :class:`Invalid` for a wrong file of names.
     """
     with database.open_snapshot() as connection:
         state = read_state(connection, settings.unknown_owner)
     zone = settings.DEFAULT.default_availability_zone
-    state, names = anonymize(state, _read_or_create(file), zone)
+    state, names = anonymize(state, read_or_create_names(file), zone)
+    if source is not None:
+        source, names = anonymize_source(source, names)
     # The file of names is complete before a file that needs it exists.
     names.write(file)
+    document = build_document(state, settings, utcnow(), build_sort_key(names))
+    if source is not None:
+        document = {"version": document.pop("version"), "source": source, **document}
+    return to_yaml(document)
 
-    def get_sort_key(label: str) -> tuple[object, ...]:
-        return split_numbers(names.restore(label))
 
-    return to_yaml(build_document(state, settings, utcnow(), get_sort_key))
-
-
-def _read_or_create(file: Path) -> Names:
+def read_or_create_names(file: Path) -> Names:
+    """Read a file of names, or return a new key if it does not exist."""
     with rejected_arguments():
         return Names.read(file) if file.exists() else Names()
 
@@ -93,14 +99,15 @@ def anonymize_text(text: str, name: str, settings: Settings, file: Path) -> str:
     settings = settings.with_overrides({"api_database.connection": None})
     with open_temporary_database(settings) as (database, settings_of_file):
         load_file(database, settings_of_file, utcnow, text, name, dry_run=False)
-        return dump_anonymised(database, settings, file)
+        source = (YamlFile(text, name).data or {}).get("source")
+        return dump_anonymised(database, settings, file, source)
 
 
 def run_anonymize(arguments: argparse.Namespace) -> int:
     """Write a fleet file with labels, and the file of names."""
     text, name = read_text(arguments.file), arguments.file
     settings = read_command_settings(arguments)
-    _read_or_create(arguments.names)
+    read_or_create_names(arguments.names)
     with show_waiting(f"reading {name}"):
         anonymised = anonymize_text(
             text, "<stdin>" if name == "-" else name, settings, arguments.names

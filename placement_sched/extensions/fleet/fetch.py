@@ -8,17 +8,21 @@ and the generations of providers for the next reading.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from placement_sched.clients.cloud_documents import ProviderReading, ServerReading, read_time
 from placement_sched.clients.cloud_reader import FACTS_OF_NO_API, CloudReading, EarlierReading
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
+from placement_sched.extensions.fleet.anonymize import anonymize, build_sort_key
+from placement_sched.extensions.fleet.names import CLOUD, UUID, Names
 from placement_sched.model.compute_node import RATIOS, ComputeNode
+from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image, StoredImage
 from placement_sched.model.instance import Instance
-from placement_sched.model.provider import INSTANCE_TYPE, Amounts, ConsumerClaim
+from placement_sched.model.provider import INSTANCE_TYPE, MIGRATION_TYPE, Amounts, ConsumerClaim
 from placement_sched.operations.fleet.cloud import (
     STANDARD_CLASSES,
     FlavorState,
@@ -26,8 +30,9 @@ from placement_sched.operations.fleet.cloud import (
     State,
     derive_uuid,
     drop_row_id,
+    split_numbers,
 )
-from placement_sched.operations.fleet.dump import build_document
+from placement_sched.operations.fleet.dump import SortKey, build_document
 from placement_sched.operations.fleet.merge import merge_document
 from placement_sched.operations.reports import build_defaults
 from placement_sched.scheduler.policies.registry import get_policies
@@ -36,10 +41,12 @@ from placement_sched.schemas.node_report import Defaults, read_report
 from placement_sched.schemas.yaml_file import YamlFile, to_yaml
 
 #: The types of consumers that nova writes. Before placement 1.38, the type is unknown.
-_NOVA_TYPES = (None, INSTANCE_TYPE, "MIGRATION")
+_NOVA_TYPES = (None, INSTANCE_TYPE, MIGRATION_TYPE)
 #: The fields of a flavor that a server embeds.
 _EMBEDDED = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap")
 _NO_API = "no API shows it"
+#: The text that replaces other reasons in anonymised files. Reasons may have names of hosts.
+_NOT_SHARED = "the reason is not shared"
 
 
 class Fact(NamedTuple):
@@ -166,6 +173,44 @@ def build_file(cloud: FetchedCloud, reading: CloudReading, name: str, settings: 
 
     Raises :class:`Invalid` if the cloud has a value that no fleet file can have.
     """
+    source = _build_source(cloud, reading, name)
+    return _build_text(cloud.state, source, name, settings, reading.ended)
+
+
+def build_anonymised_file(
+    cloud: FetchedCloud, reading: CloudReading, name: str, settings: Settings, names: Names
+) -> tuple[str, Names]:
+    """Build the text of a cloud's fleet file with labels, as :func:`build_file`.
+
+    Returns the text, and the names with its labels.
+    """
+    state, names = anonymize(cloud.state, names, settings.DEFAULT.default_availability_zone)
+    source, names = anonymize_source(_build_source(cloud, reading, name), names)
+    text = _build_text(state, source, name, settings, reading.ended, build_sort_key(names))
+    return text, names
+
+
+def anonymize_source(source: Mapping[str, Any], names: Names) -> tuple[Json, Names]:
+    """Return the section ``source`` with labels, and the names with its labels."""
+    in_flight, generations = source.get("in_flight", {}), source.get("generations", {})
+    orphaned = source.get("orphaned", ())
+    uuids = {*in_flight, *filter(None, in_flight.values()), *orphaned, *generations}
+    names = names.extend([(CLOUD, source["cloud"]), *((UUID, uuid) for uuid in sorted(uuids))])
+    label = partial(names.get_label, UUID)
+    sections = {
+        "cloud": names.get_label(CLOUD, source["cloud"]),
+        "missing": {
+            fact: reason if reason == _NO_API else _NOT_SHARED
+            for fact, reason in source.get("missing", {}).items()
+        },
+        "in_flight": {label(uuid): server and label(server) for uuid, server in in_flight.items()},
+        "orphaned": sorted(map(label, orphaned)),
+        "generations": {label(uuid): number for uuid, number in generations.items()},
+    }
+    return {key: sections.get(key, value) for key, value in source.items()}, names
+
+
+def _build_source(cloud: FetchedCloud, reading: CloudReading, name: str) -> Json:
     source = {
         "cloud": name,
         "fetched": {"from": _format(reading.began), "to": _format(reading.ended)},
@@ -175,32 +220,48 @@ def build_file(cloud: FetchedCloud, reading: CloudReading, name: str, settings: 
         "orphaned": list(cloud.orphaned),
         "generations": {uuid: item.generation for uuid, item in reading.providers.items()},
     }
-    document = build_document(cloud.state, settings, reading.ended)
-    source = {key: value for key, value in source.items() if value}
+    return {key: value for key, value in source.items() if value}
+
+
+def _build_text(
+    state: State,
+    source: Json,
+    name: str,
+    settings: Settings,
+    now: datetime,
+    get_sort_key: SortKey = split_numbers,
+) -> str:
+    document = build_document(state, settings, now, get_sort_key)
     text = to_yaml({"version": document.pop("version"), "source": source, **document})
     file = YamlFile(text, f"the cloud {name} has a value that no file can have")
-    file.read(lambda data: merge_document(State(), data, settings, reading.ended))
+    file.read(lambda data: merge_document(State(), data, settings, now))
     return text
 
 
 def read_earlier(
-    text: str, file: str, name: str, settings: Settings, now: datetime
+    text: str, file: str, name: str, settings: Settings, now: datetime, names: Names | None = None
 ) -> EarlierReading:
     """Read the providers of an earlier file of the same cloud.
 
-    Raises :class:`Invalid` for a file that is not fetched, or that is of another cloud.
+    ``names`` translate the labels of an anonymised file. Raises :class:`Invalid` for a file that is
+    not fetched, or that is of another cloud.
     """
     document = YamlFile(text, file)
     state = document.read(lambda data: merge_document(State(), data, settings, now)).after
     source = (document.data or {}).get("source")
     if source is None:
         raise Invalid(f"{file} is no fetched file: name another file, or delete it")
-    if source["cloud"] != name:
-        raise Invalid(f"{file} is a file of the cloud {source['cloud']}: name another file")
+
+    def restore(value: Any) -> Any:
+        # The cloud has its name if the earlier file is not anonymised.
+        return value if names is None or source["cloud"] == name else names.restore(value)
+
+    if (cloud := restore(source["cloud"])) != name:
+        raise Invalid(f"{file} is a file of the cloud {cloud}: name another file")
     allocations: dict[str, dict[str, Amounts]] = {}
     for uuid, consumer in state.consumers.items():
         for provider, amounts in consumer.allocations.items():
-            allocations.setdefault(provider, {})[uuid] = amounts
+            allocations.setdefault(provider, {})[restore(uuid)] = restore(amounts)
     # A file lacks ratios that follow from the policy of an aggregate.
     with_ratios = state.map_ratios_by_host(get_policies(settings))
     incomplete = {uuid for uuid, node in state.nodes.items() if node.host in with_ratios}
@@ -208,12 +269,15 @@ def read_earlier(
     return EarlierReading(
         began=read_time(source["fetched"]["from"]) or now,
         providers={
-            uuid: ProviderReading(
-                uuid=uuid,
+            restore(uuid): ProviderReading(
+                uuid=restore(uuid),
                 name=item.name,
-                parent=item.parent,
+                parent=restore(item.parent),
                 generation=generations[uuid],
-                inventories=item.inventories,
+                inventories={
+                    restore(name): replace(inventory, resource_class=restore(name))
+                    for name, inventory in item.inventories.items()
+                },
                 allocations=allocations.get(uuid, {}),
             )
             for uuid, item in state.providers.items()

@@ -20,13 +20,20 @@ from placement_sched.cli.output import (
 from placement_sched.clients.api_reader import ApiReader, CallPool, has_administrator_role
 from placement_sched.clients.cloud_reader import CloudReading, EarlierReading, read_cloud
 from placement_sched.config.settings import Settings
+from placement_sched.extensions.fleet.anonymize_command import (
+    add_anonymize_arguments,
+    check_anonymize_arguments,
+    read_or_create_names,
+)
 from placement_sched.extensions.fleet.fetch import (
     FACTS,
     FetchedCloud,
+    build_anonymised_file,
     build_cloud,
     build_file,
     read_earlier,
 )
+from placement_sched.extensions.fleet.names import Names
 from placement_sched.extensions.fleet.replaced_file import replace_file
 from placement_sched.model.clock import utcnow
 
@@ -39,7 +46,9 @@ def register(group: Commands) -> None:
     summary = "read a cloud over its public APIs, and write it to a fleet file"
     epilog = "The page look of the documentation describes the file and the rights that it needs."
     parser = add_command(group, "fetch", summary, run_fetch, epilog=epilog, wrong_input=2)
-    parser.add_examples("--os-cloud prod cloud.yaml")
+    parser.add_examples(
+        "--os-cloud prod cloud.yaml", "--os-cloud prod share.yaml --anonymize --names names.json"
+    )
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -68,6 +77,7 @@ def register(group: Commands) -> None:
         action="store_true",
         help="read the aggregates of each provider, with a call for each",
     )
+    add_anonymize_arguments(parser)
     parser.set_defaults(token=None)
     add_format(parser)
 
@@ -90,6 +100,7 @@ def _read_rate(text: str) -> float:
 
 def run_fetch(arguments: argparse.Namespace) -> int:
     """Read a cloud, write its file, and print counts and missing facts."""
+    check_anonymize_arguments(arguments)
     begin = time.monotonic()
     reading, cloud = fetch(arguments, read_command_settings(arguments))
     _print_summary(arguments, reading, cloud, time.monotonic() - begin)
@@ -105,7 +116,10 @@ def fetch(arguments: argparse.Namespace, settings: Settings) -> tuple[CloudReadi
     if not adapters:
         raise WrongArguments("name the cloud to read: --os-cloud NAME, or set $OS_CLOUD")
     name, file = get_cloud_name(arguments), Path(arguments.file)
-    earlier = _read_earlier_file(file, name, settings)
+    # Commands with --look have no option to anonymise.
+    anonymizes = getattr(arguments, "anonymize", False)
+    names = read_or_create_names(arguments.names) if anonymizes else None
+    earlier = _read_earlier_file(file, name, settings, names)
     is_administrator = has_administrator_role(adapters["compute"])
     with (
         replace_file(file) as output,
@@ -121,7 +135,13 @@ def fetch(arguments: argparse.Namespace, settings: Settings) -> tuple[CloudReadi
             earlier=earlier,
         )
         cloud = build_cloud(reading, settings, is_administrator=is_administrator)
-        output.write(build_file(cloud, reading, name, settings))
+        if names is None:
+            text = build_file(cloud, reading, name, settings)
+        else:
+            text, names = build_anonymised_file(cloud, reading, name, settings, names)
+            # The file of names is complete before a file that needs it exists.
+            names.write(arguments.names)
+        output.write(text)
     return reading, cloud
 
 
@@ -131,10 +151,12 @@ def get_cloud_name(arguments: argparse.Namespace) -> str:
     return name or os.environ.get("OS_CLOUD") or os.environ.get("OS_AUTH_URL", "")
 
 
-def _read_earlier_file(file: Path, name: str, settings: Settings) -> EarlierReading | None:
+def _read_earlier_file(
+    file: Path, name: str, settings: Settings, names: Names | None
+) -> EarlierReading | None:
     if not file.exists():
         return None
-    return read_earlier(read_text(str(file)), str(file), name, settings, utcnow())
+    return read_earlier(read_text(str(file)), str(file), name, settings, utcnow(), names)
 
 
 def _print_summary(

@@ -27,12 +27,14 @@ from placement_sched.extensions.fleet.replaced_file import replace_file
 HOST, CHILD, PROVIDER, CELL, PROJECT, USER = "host", "child", "provider", "cell", "project", "user"
 SERVER, AGGREGATE, GROUP, IMAGE, FLAVOR = "server", "aggregate", "group", "image", "flavor"
 NETWORK, KEY, VALUE, REASON = "network", "key", "value", "reason"
+#: The name of the cloud in clouds.yaml.
+CLOUD = "cloud"
 _PREFIXES = {
     **{
         kind: f"{kind}-"
         for kind in (
             *(HOST, PROVIDER, CELL, PROJECT, USER, SERVER, AGGREGATE, GROUP, IMAGE, FLAVOR),
-            *(NETWORK, KEY, VALUE, REASON),
+            *(NETWORK, KEY, VALUE, REASON, CLOUD),
         )
     },
     # The rest of a provider's name after the name of its root.

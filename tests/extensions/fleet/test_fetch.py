@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fetched files of our own APIs and of generated clouds."""
 
+import re
 from dataclasses import replace
 from datetime import datetime
 
 import pytest
 import requests
+import yaml
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
@@ -13,8 +15,16 @@ from keystoneauth1.token_endpoint import Token
 from placement_sched.clients.api_reader import ApiReader, CallPool
 from placement_sched.clients.cloud_reader import read_cloud
 from placement_sched.errors import Invalid
+from placement_sched.extensions.fleet.anonymize_command import anonymize_text
 from placement_sched.extensions.fleet.demo import sample_cloud
-from placement_sched.extensions.fleet.fetch import FACTS, build_cloud, build_file, read_earlier
+from placement_sched.extensions.fleet.fetch import (
+    FACTS,
+    build_anonymised_file,
+    build_cloud,
+    build_file,
+    read_earlier,
+)
+from placement_sched.extensions.fleet.names import Names
 from placement_sched.model.flavor import Flavor
 from placement_sched.operations.fleet.cloud import State, drop_row_id, read_state
 from placement_sched.operations.fleet.load import load
@@ -107,6 +117,14 @@ instances:
     user: ann
     request: {{availability_zone: null, scheduler_hints: {{}}, is_bfv: false}}
     allocations: {{cn3: {{VCPU: 1, MEMORY_MB: 1}}}}
+  - name: moving
+    uuid: 00000000-0000-4000-8000-000000000018
+    host: cn1
+    flavor: small
+    project: web
+    user: eve
+    request: {{availability_zone: null, scheduler_hints: {{}}, is_bfv: true}}
+    allocations: {{cn2: {{VCPU: 2, MEMORY_MB: 4096}}}}
   - {{name: shelved, host: null, vm_state: shelved_offloaded, flavor: secret, image: linux,
      project: web, user: ann,
      request: {{availability_zone: null, scheduler_hints: {{}}, is_bfv: false}}}}
@@ -116,6 +134,11 @@ allocations:
     user: ann
     type: MIGRATION
     allocations: {{cn3: {{VCPU: 1}}}}
+  - consumer: 00000000-0000-4000-8000-000000000008
+    project: web
+    user: eve
+    type: MIGRATION
+    allocations: {{cn1: {{VCPU: 2, MEMORY_MB: 4096}}}}
 """
 
 
@@ -198,7 +221,10 @@ def test_fetched_cloud_equals_its_dump_except_for_facts_of_no_api(fetch_own_clou
     restored.load(text)
     assert restored.state == expected
     assert cloud.orphaned == ("00000000-0000-4000-8000-000000000009",)
-    assert cloud.missing["migrations"].endswith("to GET /os-migrations")
+    assert cloud.in_flight == {
+        "00000000-0000-4000-8000-000000000008": "00000000-0000-4000-8000-000000000018"
+    }
+    assert "migrations" not in cloud.missing
 
 
 @pytest.mark.slow
@@ -288,6 +314,70 @@ def test_earlier_file_saves_the_calls_of_unchanged_providers(sqlite_settings):
     assert second.reused == 40
     assert second.calls == reading.calls - 80
     assert again.state == fetched.state
+
+
+@pytest.fixture
+def busy_cloud():
+    """A cloud with a consumer in flight, an orphaned consumer, and a cell that is down."""
+    cloud = GeneratedCloud(hosts=20, children=1, servers=40)
+    for number in range(2):
+        cloud.extra_consumers[build_uuid(8, number)] = {
+            "allocations": {build_uuid(1, 0): {"resources": {"VCPU": 2}}}, "project_id": "p",
+            "user_id": "u", "consumer_type": "unknown",
+        }  # fmt: skip
+    cloud.migrations = [{"id": 1, "uuid": build_uuid(8, 0), "instance_uuid": build_uuid(3, 1)}]
+    services = cloud._get_compute_os_services((), {})["services"]
+    services.append({"binary": "nova-compute", "host": "lost1", "id": build_uuid(6, 99)})
+    cloud._get_compute_os_services = lambda *_: {"services": services}
+    return cloud
+
+
+def test_anonymised_reading_equals_the_anonymised_file_of_the_reading(
+    busy_cloud, sqlite_settings, tmp_path
+):
+    fetched, text, reading = fetch_generated(busy_cloud, sqlite_settings)
+    shared, names = build_anonymised_file(fetched, reading, "prod", sqlite_settings, Names())
+    names.write(tmp_path / "names.json")
+    assert load_text(shared, sqlite_settings) == load_text(
+        anonymize_text(text, "file", sqlite_settings, tmp_path / "names.json"), sqlite_settings
+    )
+    source, expected = (yaml.safe_load(each)["source"] for each in (shared, text))
+    assert source["missing"].pop("down_cells") == "the reason is not shared"
+    assert expected["missing"].pop("down_cells").endswith("1 hosts, such as lost1")
+    del source["missing"]["provider_aggregates"], expected["missing"]["provider_aggregates"]
+    assert names.restore(source) == expected
+
+
+def test_anonymised_reading_has_no_name(busy_cloud, sqlite_settings):
+    fetched, _, reading = fetch_generated(busy_cloud, sqlite_settings)
+    text, _ = build_anonymised_file(fetched, reading, "prod", sqlite_settings, Names())
+    words = set(re.findall(r"[\w-]+", text))
+    names = {"cn1", "cn1_0", "s1", "tiny", "agg1", "cirros", "prod", "lost1", "p", "u"}
+    assert names & words == set()
+    assert not any(build_uuid(kind, 1) in words for kind in range(1, 9))
+    assert "CUSTOM_T_1" not in words
+
+
+def test_earlier_anonymised_file_saves_the_calls_of_unchanged_providers(
+    busy_cloud, sqlite_settings
+):
+    fetched, _, reading = fetch_generated(busy_cloud, sqlite_settings)
+    text, names = build_anonymised_file(fetched, reading, "prod", sqlite_settings, Names())
+    earlier = read_earlier(text, "file", "prod", sqlite_settings, NOW, names)
+    for uuid, item in reading.providers.items():
+        other = earlier.providers[uuid]
+        for name in ("uuid", "parent", "generation", "inventories", "allocations"):
+            assert getattr(other, name) == getattr(item, name), (uuid, name)
+    again, _, second = fetch_generated(busy_cloud, sqlite_settings, earlier=earlier)
+    # The provider of the consumers without a server is read again.
+    assert second.reused == 39
+    assert again.state == fetched.state
+    with pytest.raises(Invalid, match="the file of names has no cloud-"):
+        read_earlier(text, "file", "prod", sqlite_settings, NOW, Names())
+    with pytest.raises(Invalid, match="file is a file of the cloud cloud-"):
+        read_earlier(text, "file", "prod", sqlite_settings, NOW)
+    with pytest.raises(Invalid, match="file is a file of the cloud prod: "):
+        read_earlier(text, "file", "test", sqlite_settings, NOW, names)
 
 
 @pytest.mark.parametrize(

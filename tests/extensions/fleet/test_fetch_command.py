@@ -2,6 +2,7 @@
 """``fleet fetch`` against a server, as people and programs use it."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -58,6 +59,39 @@ def test_fetch_writes_a_file_and_shows_counts_and_what_is_missing(fetch, run_cli
     assert "NUMA cells and huge pages of hosts" in missing
 
 
+def test_anonymised_fetch_writes_names_only_to_the_file_of_names(fetch, run_cli, tmp_path):
+    options = ("share.yaml", "--anonymize", "--names", "names.json", "-f", "json")
+    assert fetch(*options)[::2] == (0, "")
+    text = (tmp_path / "share.yaml").read_text()
+    assert set(re.findall(r"\w+", text)) & {"cn1", "cn2", "small", "web", "prod"} == set()
+    assert "cn1" in (tmp_path / "names.json").read_text()
+    assert {path.name for path in tmp_path.iterdir() if "share" in path.name} == {"share.yaml"}
+    assert run_cli("fleet", "load", "--dry-run", "share.yaml")[0] == 0
+    status, printed, _ = fetch(*options)
+    assert (status, json.loads(printed)["counts"]["providers not read again"]) == (0, 2)
+    again = (tmp_path / "share.yaml").read_text()
+    assert yaml.safe_load(again)["hosts"] == yaml.safe_load(text)["hosts"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--anonymize",), "--anonymize and --names FILE require each other"),
+        (("--names", "other.json"), "--anonymize and --names FILE require each other"),
+        (("--anonymize", "--names", "f.yaml"), "f.yaml is not a file of names"),
+        (("--anonymize", "--names", "other.json"), "the file of names has no cloud-"),
+        ((), "share.yaml is a file of the cloud cloud-"),
+    ],
+    ids=["no file", "no option", "no file of names", "of another cloud", "not anonymised"],
+)
+def test_wrong_file_of_names_leaves_the_earlier_file(fetch, tmp_path, options, words):
+    assert fetch("share.yaml", "--anonymize", "--names", "names.json")[0] == 0
+    old_text = (tmp_path / "share.yaml").read_text()
+    status, _, error = fetch("share.yaml", *options)
+    assert (status, (tmp_path / "share.yaml").read_text()) == (2, old_text)
+    assert words in error
+
+
 def test_unknown_cloud_is_a_usage_error_with_the_nearest_name(fetch, tmp_path):
     status, _, error = fetch("cloud.yaml", cloud="prdo")
     assert status == 2
@@ -74,15 +108,16 @@ def test_file_that_was_not_fetched_is_a_usage_error(fetch, tmp_path, text):
     assert "cloud.yaml" in error
 
 
+@pytest.mark.parametrize("step", ["read_cloud", "build_file"])
 @pytest.mark.parametrize("failure", [KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_interrupted_fetch_leaves_the_earlier_file(fetch, tmp_path, monkeypatch, failure):
+def test_interrupted_fetch_leaves_the_earlier_file(fetch, tmp_path, monkeypatch, failure, step):
     assert fetch("cloud.yaml")[0] == 0
     old_text = (tmp_path / "cloud.yaml").read_text()
 
     def fail(*_arguments, **_options):
         raise failure
 
-    monkeypatch.setattr(fetch_command, "build_file", fail)
+    monkeypatch.setattr(fetch_command, step, fail)
     assert fetch("cloud.yaml")[0] != 0
     assert (tmp_path / "cloud.yaml").read_text() == old_text
     assert list_files(tmp_path) == {"cloud.yaml"}
