@@ -40,7 +40,7 @@ LIST = Schemas(
 
 @blueprint.get("/v2.1/os-migrations", policy=f"{_POLICY}:index", query=LIST)
 def index(call: ApiCall) -> ApiResponse:
-    """List the migrations whose instance is known, the newest first."""
+    """List the migrations in progress, the newest first."""
     query = dict(call.query)  # the last value of a repeated filter
     project_id = query.get("project_id") if call.version.has(mv.MIGRATION_OWNERS) else None
     if project_id != call.identity.project_id or not project_id:

@@ -180,9 +180,9 @@ def build_file(cloud: FetchedCloud, reading: CloudReading, name: str, settings: 
 def build_anonymised_file(
     cloud: FetchedCloud, reading: CloudReading, name: str, settings: Settings, names: Names
 ) -> tuple[str, Names]:
-    """Build the text of a cloud's fleet file with labels, as :func:`build_file`.
+    """Build the text of a cloud's fleet file with labels.
 
-    Returns the text, and the names with its labels.
+    Returns the text, and the names with its labels. Raises :class:`Invalid` as :func:`build_file`.
     """
     state, names = anonymize(cloud.state, names, settings.DEFAULT.default_availability_zone)
     source, names = anonymize_source(_build_source(cloud, reading, name), names)
@@ -191,7 +191,10 @@ def build_anonymised_file(
 
 
 def anonymize_source(source: Mapping[str, Any], names: Names) -> tuple[Json, Names]:
-    """Return the section ``source`` with labels, and the names with its labels."""
+    """Return the section ``source`` with labels, and all names.
+
+    Reasons that may have names of the cloud are replaced.
+    """
     in_flight, generations = source.get("in_flight", {}), source.get("generations", {})
     orphaned = source.get("orphaned", ())
     uuids = {*in_flight, *filter(None, in_flight.values()), *orphaned, *generations}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Migrations of instances, as allocations and records show them.
+"""Migrations in progress, according to allocations and records.
 
-When nova moves an instance, it hands the allocations on the source host to a consumer whose uuid is
-the uuid of the migration. The consumer has the project and user of the instance, but nothing names
-the instance. A migration is therefore known only if exactly one instance can belong to it.
+When nova moves an instance, it hands the allocations on the source host to a consumer with the uuid
+of the migration. The consumer has the project and user of the instance, but nothing names the
+instance. A migration is therefore found only if a single instance can belong to it.
 """
 
 from collections import Counter
@@ -79,10 +79,11 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """A migration. ``target`` is None before the scheduler has selected a host.
+    """A migration in progress.
 
-    ``server_status`` is the status of the instance, and ``is_resize`` is true if its amounts
-    differ from the amounts on the source host.
+    ``target`` is None before the scheduler has selected a host. ``server_status`` is the status of
+    the instance, and ``is_resize`` is true if its amounts differ from the amounts on the source
+    host.
     """
 
     id: int
@@ -107,15 +108,15 @@ class _Amounts:
 
 
 def list_migrations(connection: Connection) -> list[Migration]:
-    """Return the migrations whose instance is known, the newest first."""
+    """Return the migrations in progress, the newest first."""
     if not is_any(connection):
         return []
     rows = connection.execute(_UNEXPLAINED).all()
-    held = _map_amounts(connection, [row.uuid for row in rows])
+    amounts_by_migration = _map_amounts(connection, [row.uuid for row in rows])
     sources = {
-        row.uuid: next(iter(held[row.uuid].places))
+        row.uuid: next(iter(amounts_by_migration[row.uuid].places))
         for row in rows
-        if row.uuid in held and len(held[row.uuid].places) == 1
+        if row.uuid in amounts_by_migration and len(amounts_by_migration[row.uuid].places) == 1
     }
     if not sources:
         return []
@@ -137,7 +138,13 @@ def list_migrations(connection: Connection) -> list[Migration]:
         pairs += [(row, record, len(candidates)) for record in candidates]
     counts = Counter(record.uuid for _, record, _ in pairs)
     migrations = [
-        _build(row, record, sources[row.uuid], held[row.uuid], amounts.get(record.uuid, nothing))
+        _build(
+            row,
+            record,
+            sources[row.uuid],
+            amounts_by_migration[row.uuid],
+            amounts.get(record.uuid, nothing),
+        )
         for row, record, number in pairs
         if number == counts[record.uuid] == 1
     ]
@@ -155,7 +162,7 @@ def _map_amounts(connection: Connection, uuids: Iterable[str]) -> dict[str, _Amo
 
 
 def _list_movable(connection: Connection, hosts: Iterable[str]) -> list[Any]:
-    """Return instances on these hosts, and instances whose state may be a move."""
+    """Return instances on these hosts or in a state that may be a move."""
     in_motion = _RECORDS.where(
         sa.or_(_INSTANCES.task_state.is_not(None), func.lower(_INSTANCES.vm_state) == "resized")
     )
@@ -177,12 +184,14 @@ def _is_moving_from(source: Place, record: Any, amounts: _Amounts) -> bool:
     return is_cold and any(place.host == record.host for place in amounts.places)
 
 
-def _build(row: Any, record: Any, source: Place, held: _Amounts, amounts: _Amounts) -> Migration:
+def _build(
+    row: Any, record: Any, source: Place, source_amounts: _Amounts, amounts: _Amounts
+) -> Migration:
     return Migration(
         **row._asdict(),
         instance=record.uuid,
         source=source,
         target=next(iter(amounts.places), None),
         server_status=derive_status(record.vm_state, record.task_state),
-        is_resize=bool(amounts.places) and amounts.by_class != held.by_class,
+        is_resize=bool(amounts.places) and amounts.by_class != source_amounts.by_class,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of migrations: known migrations, fields by version, filters, pages and rights."""
+"""Lists of migrations: fields by version, filters, pages and rights."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ OF_NOVA = {"OpenStack-API-Version": "placement 1.36"}
 
 
 class MigrationApi:
-    """Instances on hosts ``cn1`` and ``cn2``, and their moves as nova makes them."""
+    """Instances on hosts ``cn1`` and ``cn2``, and their moves."""
 
     def __init__(self, servers: ServerApi):
         self.servers = servers
@@ -152,7 +152,7 @@ def test_only_consumers_of_a_single_possible_instance_are_migrations(sqlite_migr
     # A live migration has ended once the instance is recorded on its target.
     api.place(5, 2, user_id="liv", task_state="migrating")
     api.allocate(53, 1, SMALL, user="liv")
-    # A container, as its type says.
+    # A container, according to its type.
     api.place(4, user_id="ann")
     api.allocate(52, 1, SMALL, user="ann", kind="CONTAINER")
     api.servers.app.delete(f"/placement/allocations/{make_uuid(4)}", status=204)
@@ -165,7 +165,7 @@ def test_only_consumers_of_a_single_possible_instance_are_migrations(sqlite_migr
 
 @pytest.fixture
 def three_migrations(sqlite_migrations):
-    """Moves of three users, each ten seconds after the last. The last moves back to ``cn1``."""
+    """Moves of three users, ten seconds apart, the last to ``cn1``."""
     api = sqlite_migrations
     for number, user in enumerate(("ann", "bob", "eve"), start=1):
         source, target = (2, 1) if user == "eve" else (1, 2)

@@ -318,7 +318,7 @@ def test_earlier_file_saves_the_calls_of_unchanged_providers(sqlite_settings):
 
 @pytest.fixture
 def busy_cloud():
-    """A cloud with a consumer in flight, an orphaned consumer, and a cell that is down."""
+    """A cloud with a migration, an orphaned consumer, and a cell that is down."""
     cloud = GeneratedCloud(hosts=20, children=1, servers=40)
     for number in range(2):
         cloud.extra_consumers[build_uuid(8, number)] = {
@@ -365,9 +365,9 @@ def test_earlier_anonymised_file_saves_the_calls_of_unchanged_providers(
     text, names = build_anonymised_file(fetched, reading, "prod", sqlite_settings, Names())
     earlier = read_earlier(text, "file", "prod", sqlite_settings, NOW, names)
     for uuid, item in reading.providers.items():
-        other = earlier.providers[uuid]
+        provider = earlier.providers[uuid]
         for name in ("uuid", "parent", "generation", "inventories", "allocations"):
-            assert getattr(other, name) == getattr(item, name), (uuid, name)
+            assert getattr(provider, name) == getattr(item, name), (uuid, name)
     again, _, second = fetch_generated(busy_cloud, sqlite_settings, earlier=earlier)
     # The provider of the consumers without a server is read again.
     assert second.reused == 39

@@ -3,12 +3,18 @@
 
 import json
 import re
+import textwrap
+from datetime import timedelta
 
 import pytest
 import yaml
 
 from placement_sched.extensions.fleet import fetch_command
+from placement_sched.extensions.fleet.demo import sample_cloud
+from placement_sched.model.clock import utcnow
+from placement_sched.schemas.yaml_file import to_yaml
 from tests.extensions.fleet.fleet_file import FLEET_FILE_TEXT
+from tests.support.repository import ROOT
 
 pytestmark = [
     pytest.mark.slow,
@@ -17,11 +23,17 @@ pytestmark = [
 
 
 @pytest.fixture
-def fetch(serve, run_cli, tmp_path, monkeypatch):
+def cloud_text(request):
+    """Return the fleet file of the cloud."""
+    return getattr(request, "param", lambda: FLEET_FILE_TEXT)()
+
+
+@pytest.fixture
+def fetch(serve, run_cli, tmp_path, monkeypatch, cloud_text):
     """Return a function that fetches the cloud ``prod``."""
     server = serve()
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "f.yaml").write_text(FLEET_FILE_TEXT)
+    (tmp_path / "f.yaml").write_text(cloud_text)
     assert run_cli("fleet", "load", "f.yaml")[0] == 0
     cloud = {
         "auth_type": "admin_token",
@@ -57,6 +69,23 @@ def test_fetch_writes_a_file_and_shows_counts_and_what_is_missing(fetch, run_cli
     assert document["missing"][0].keys() == {"missing", "reason", "weakens"}
     missing = {fact["missing"] for fact in document["missing"]}
     assert "NUMA cells and huge pages of hosts" in missing
+
+
+@pytest.mark.parametrize(
+    "cloud_text", [lambda: to_yaml(sample_cloud(utcnow()))], ids=["demo"], indirect=True
+)
+def test_counts_of_the_guide_are_the_counts_of_the_demo(fetch, monkeypatch):
+    # Servers that changed in the last minute need another call.
+    monkeypatch.setattr(fetch_command, "utcnow", lambda: utcnow() + timedelta(hours=1))
+    status, printed, _ = fetch("cloud.yaml")
+    counts = printed.partition("\nMissing ")[0]
+    page = (ROOT / "doc/source/look.rst").read_text()
+    shown = page.partition(" fetch --os-cloud prod cloud.yaml\n")[2].partition("\n\n")[0]
+
+    def drop_time(text):
+        return re.sub(r"(?m)^(seconds +)[0-9.]+$", r"\1", text)
+
+    assert (status, drop_time(counts)) == (0, drop_time(textwrap.dedent(shown)))
 
 
 def test_anonymised_fetch_writes_names_only_to_the_file_of_names(fetch, run_cli, tmp_path):
