@@ -80,12 +80,12 @@ def test_counts_of_the_guide_are_the_counts_of_the_demo(fetch, monkeypatch):
     status, printed, _ = fetch("cloud.yaml")
     counts = printed.partition("\nMissing ")[0]
     page = (ROOT / "doc/source/look.rst").read_text()
-    shown = page.partition(" fetch --os-cloud prod cloud.yaml\n")[2].partition("\n\n")[0]
+    sample = page.partition(" fetch --os-cloud prod cloud.yaml\n")[2].partition("\n\n")[0]
 
     def drop_time(text):
         return re.sub(r"(?m)^(seconds +)[0-9.]+$", r"\1", text)
 
-    assert (status, drop_time(counts)) == (0, drop_time(textwrap.dedent(shown)))
+    assert (status, drop_time(counts)) == (0, drop_time(textwrap.dedent(sample)))
 
 
 def test_anonymised_fetch_writes_names_only_to_the_file_of_names(fetch, run_cli, tmp_path):
