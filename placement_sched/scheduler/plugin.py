@@ -84,7 +84,8 @@ def _find_reader() -> tuple[str, int] | None:
         is_own = file.startswith(f"{_PACKAGE}/")
         # The standard library imports modules, and reads attributes of data classes.
         if not _is_standard(file) and not (is_own and frame.f_code.co_name in _READING):
-            return None if is_own else (file, frame.f_lineno)
+            # oslo.log looks for attributes of contexts that services may have.
+            return None if is_own or "/oslo_log/" in file else (file, frame.f_lineno)
         frame = frame.f_back
     return None
 

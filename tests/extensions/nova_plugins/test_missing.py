@@ -7,6 +7,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from oslo_config import cfg
+from oslo_log import log
+from oslo_log.formatters import ContextFormatter
 
 from placement_sched.cli.scheduler.render_explanation import _render_stage
 from placement_sched.explain.reader import format_missing_names
@@ -14,6 +17,7 @@ from placement_sched.extensions.nova_plugins import finder, objects
 from placement_sched.extensions.nova_plugins.missing import describe_missing
 from placement_sched.extensions.nova_plugins.plugin_check import load_classes, try_classes
 from placement_sched.extensions.nova_plugins.report_client import SchedulerReportClient
+from placement_sched.model.context import RequestContext
 from placement_sched.model.instance import HostInstance
 from placement_sched.scheduler import plugin
 from tests.conftest import make_settings
@@ -224,4 +228,16 @@ def test_missing_attribute_of_an_object_marks_the_row_of_its_reader(
 def test_missing_attribute_without_the_shim_is_a_plain_error():
     with plugin.collect_missing() as reads, pytest.raises(AttributeError, match="no attribute"):
         HostInstance(uuid=make_uuid(1)).locked  # noqa: B018 - the read is tested
+    assert not reads
+
+
+def test_log_line_with_a_context_records_no_missing_name(nova_shim):
+    record = logging.makeLogRecord(
+        {"msg": "x", "level": logging.INFO, "levelno": logging.INFO, "context": RequestContext()}
+    )
+    conf = cfg.ConfigOpts()
+    log.register_options(conf)
+    conf([])
+    with plugin.collect_missing() as reads:
+        ContextFormatter(config=conf).format(record)
     assert not reads
