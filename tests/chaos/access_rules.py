@@ -98,6 +98,7 @@ API_ROUTES_BY_CALLERS: Mapping[frozenset[str], str] = {
 /compute/v2.1/flavors/<flavor_id>/os-extra_specs os_compute_api:os-flavor-extra-specs POST=create
 /compute/v2.1/flavors/<flavor_id>/os-extra_specs/<key> os_compute_api:os-flavor-extra-specs \
     PUT=update DELETE=delete
+/compute/v2.1/os-migrations os_compute_api:os-migrations GET=index
 /compute/v2.1/os-services os_compute_api:os-services GET=list
 /compute/v2.1/os-services/enable os_compute_api:os-services PUT=update
 /compute/v2.1/os-services/disable os_compute_api:os-services PUT=update

@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, has_login: bool) -> None:
             "--look",
             action="store_true",
             help="first read the cloud of --os-cloud over its public APIs, and write it to FILE of "
-            "--fleet, or to the cache folder. Without --look, --os-cloud uses the placement-sched "
+            "--fleet, or to the cache folder. Without --look, --os-cloud uses the scheduler API "
             "of that cloud",
         )
 
