@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
+from uuid import UUID
 
 import harness
 import orjson
@@ -53,7 +54,8 @@ ATTRIBUTES = (
 
 
 def _read_spec() -> RequestSpec:
-    return parse_request_spec(selection_body(Flavor())["request_spec"])
+    spec = selection_body(Flavor())["request_spec"]
+    return parse_request_spec({**spec, "instance_uuids": [str(UUID(int=1))]})
 
 
 def _find_hosts(settings: Settings) -> tuple[list[HostState], str]:
