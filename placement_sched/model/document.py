@@ -180,15 +180,16 @@ def find_name(
     return None
 
 
-def _build_plain_error(kind: type, name: str) -> Exception:
+def build_plain_error(kind: type, name: str) -> Exception:
+    """Return the error for an attribute that a class or its objects lack."""
     return AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
 
 
-_build_error: Callable[[type, str], Exception] = _build_plain_error
+_build_error: Callable[[type, str], Exception] = build_plain_error
 
 
-def set_attribute_error(build_error: Callable[[type, str], Exception] = _build_plain_error) -> None:
-    """Set the function that builds the error for a missing public attribute.
+def set_attribute_error(build_error: Callable[[type, str], Exception] = build_plain_error) -> None:
+    """Set the function that builds the error for a missing attribute.
 
     It is called with the class of the value and the name of the attribute.
     """
@@ -202,7 +203,7 @@ class _PluginValueClass(type):
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> Any:
-            raise (_build_plain_error if name.startswith("_") else _build_error)(cls, name)
+            raise _build_error(cls, name)
 
 
 class PluginValue(metaclass=_PluginValueClass):
@@ -214,7 +215,7 @@ class PluginValue(metaclass=_PluginValueClass):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise (_build_plain_error if name.startswith("_") else _build_error)(type(self), name)
+            raise _build_error(type(self), name)
 
 
 class NovaObject(PluginValue):

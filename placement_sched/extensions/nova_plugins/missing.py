@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 
+from placement_sched.model.document import build_plain_error
 from placement_sched.scheduler.plugin import PAGE, record_missing
 
 #: Why a name is missing, by the beginning of the name.
@@ -58,8 +59,10 @@ def build_missing_error(
 def build_attribute_error(kind: type, name: str) -> Exception:
     """Record that a plugin reads a missing attribute, and return the error.
 
-    ``kind`` is the class with or without an instance.
+    ``kind`` is the class with or without an instance. Private names are not recorded.
     """
+    if name.startswith("_"):
+        return build_plain_error(kind, name)
     nova_name = _NOVA_NAMES.get(kind.__name__, kind.__name__)
     package = "nova" if "." in nova_name else "nova.objects"
     return build_missing_error(f"{package}.{nova_name}.{name}")

@@ -28,22 +28,21 @@ from placement_sched.db.tables import (
     resource_providers,
     users,
 )
+from placement_sched.model.grouping import group_rows
 from placement_sched.model.instance import MOVE_STATUSES, derive_status
 from placement_sched.model.provider import MIGRATION_TYPE
 from placement_sched.store.compute.instances import is_any
+from placement_sched.store.compute.other_consumers import IS_IN_TREE, ROOTS
 
 _INSTANCES, _CONSUMERS = instances.c, consumers.c
-_ROOTS = resource_providers.alias("roots")
-_PROVIDERS = resource_providers.c
-_IS_IN_TREE = func.coalesce(_PROVIDERS.root_provider_id, _PROVIDERS.id) == _ROOTS.c.id
 _NODE = tuple(compute_nodes.c[name] for name in ("uuid", "host", "hypervisor_hostname"))
 #: The amounts of consumers, by compute node and resource class.
 _AMOUNTS: Select[Any] = (
     select(allocations.c.consumer_id, *_NODE, resource_classes.c.name, func.sum(allocations.c.used))
     .select_from(allocations)
-    .join(resource_providers, _PROVIDERS.id == allocations.c.resource_provider_id)
-    .join(_ROOTS, _IS_IN_TREE)
-    .join(compute_nodes, is_same_uuid(compute_nodes.c.uuid, _ROOTS.c.uuid))
+    .join(resource_providers, resource_providers.c.id == allocations.c.resource_provider_id)
+    .join(ROOTS, IS_IN_TREE)
+    .join(compute_nodes, is_same_uuid(compute_nodes.c.uuid, ROOTS.c.uuid))
     .join(resource_classes, resource_classes.c.id == allocations.c.resource_class_id)
     .group_by(allocations.c.consumer_id, *_NODE, resource_classes.c.name)
 )
@@ -114,17 +113,15 @@ def list_migrations(connection: Connection) -> list[Migration]:
     rows = connection.execute(_UNEXPLAINED).all()
     amounts_by_migration = _map_amounts(connection, [row.uuid for row in rows])
     sources = {
-        row.uuid: next(iter(amounts_by_migration[row.uuid].places))
-        for row in rows
-        if row.uuid in amounts_by_migration and len(amounts_by_migration[row.uuid].places) == 1
+        uuid: next(iter(amounts.places))
+        for uuid, amounts in amounts_by_migration.items()
+        if len(amounts.places) == 1
     }
     if not sources:
         return []
     records = _list_movable(connection, {place.host for place in sources.values()})
-    amounts = _map_amounts(connection, [record.uuid for record in records])
-    by_owner: dict[tuple[str, str], list[Any]] = {}
-    for record in records:
-        by_owner.setdefault((record.project_id, record.user_id), []).append(record)
+    amounts_by_instance = _map_amounts(connection, [record.uuid for record in records])
+    by_owner = group_rows(((record.project_id, record.user_id), record) for record in records)
     nothing = _Amounts()
     pairs = []
     for row in rows:
@@ -133,7 +130,7 @@ def list_migrations(connection: Connection) -> list[Migration]:
         candidates = [
             record
             for record in by_owner.get((row.project_id, row.user_id), ())
-            if _is_moving_from(source, record, amounts.get(record.uuid, nothing))
+            if _is_moving_from(source, record, amounts_by_instance.get(record.uuid, nothing))
         ]
         pairs += [(row, record, len(candidates)) for record in candidates]
     counts = Counter(record.uuid for _, record, _ in pairs)
@@ -143,7 +140,7 @@ def list_migrations(connection: Connection) -> list[Migration]:
             record,
             sources[row.uuid],
             amounts_by_migration[row.uuid],
-            amounts.get(record.uuid, nothing),
+            amounts_by_instance.get(record.uuid, nothing),
         )
         for row, record, number in pairs
         if number == counts[record.uuid] == 1

@@ -22,9 +22,10 @@ from placement_sched.model.grouping import nest_rows
 from placement_sched.model.provider import UNKNOWN_TYPE, OtherConsumer
 
 _HOST, _CONSUMER = compute_nodes.c.host, allocations.c.consumer_id
-_ROOTS = resource_providers.alias("roots")
+#: The root providers, and the condition that a provider is in the tree of a root.
+ROOTS = resource_providers.alias("roots")
 _PROVIDERS = resource_providers.c
-_IS_IN_TREE = func.coalesce(_PROVIDERS.root_provider_id, _PROVIDERS.id) == _ROOTS.c.id
+IS_IN_TREE = func.coalesce(_PROVIDERS.root_provider_id, _PROVIDERS.id) == ROOTS.c.id
 _IS_INSTANCE = exists().where(
     is_same_uuid(instances.c.uuid, _CONSUMER), instances.c.host == compute_nodes.c.host
 )
@@ -32,8 +33,8 @@ _FACTS = (_HOST, _CONSUMER, consumer_types.c.name.label("type"), projects.c.exte
 _AMOUNTS: Select[Any] = (
     select(*_FACTS, resource_classes.c.name, func.sum(allocations.c.used))
     .select_from(compute_nodes)
-    .join(_ROOTS, is_same_uuid(_ROOTS.c.uuid, compute_nodes.c.uuid))
-    .join(resource_providers, _IS_IN_TREE)
+    .join(ROOTS, is_same_uuid(ROOTS.c.uuid, compute_nodes.c.uuid))
+    .join(resource_providers, IS_IN_TREE)
     .join(allocations, allocations.c.resource_provider_id == _PROVIDERS.id)
     .join(resource_classes, resource_classes.c.id == allocations.c.resource_class_id)
     .outerjoin(consumers, consumers.c.uuid == _CONSUMER)
