@@ -115,6 +115,18 @@ class ManagedByNova(Conflict):
     code = "scheduler.read_from_nova"
 
 
+class NotExamined(Conflict):
+    """A host has no known value in ``field`` of its report.
+
+    Reading an attribute of a host state raises it, and :class:`AttributeError` does not, because
+    plugins treat a missing attribute as a value.
+    """
+
+    def __init__(self, field: str, detail: str = "") -> None:
+        super().__init__(detail or f"{field} of the host is unknown")
+        self.field = field
+
+
 class LimitExceeded(Error):
     """The request would exceed a limit on the number or size of resources."""
 

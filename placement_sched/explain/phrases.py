@@ -14,6 +14,7 @@ from itertools import accumulate
 from placement_sched.explain.kinds import KINDS, Kind, Text, apply_text, format_option
 from placement_sched.explain.nested_values import Names, merge_values, replace_numbers, with_names
 from placement_sched.model.document import Json
+from placement_sched.model.instance_request import HOST_FACTS
 from placement_sched.model.names import format_count, join_words
 from placement_sched.model.rejection import COMPUTE_NODES, OTHER, USED_UP, Rejection
 
@@ -232,6 +233,33 @@ def describe_hosts_without(hosts: int, constraints: Sequence[Json], state: str =
 def describe_silent_rejection(name: str) -> str:
     """Return the reason of a filter that rejects a host without a reason."""
     return f"rejected by {name}"
+
+
+def describe_unexamined(field: str, plugins: Sequence[str], hosts: int) -> str:
+    """Return a warning about hosts of which a field of the report is unknown.
+
+    ``plugins`` are the filters that passed these hosts, or weighers that compared no hosts.
+    """
+    return (
+        f"{format_count(hosts, 'host')} not examined by {join_words(plugins)}: "
+        f"{HOST_FACTS.get(field, field)} are in no API"
+    )
+
+
+def describe_upper_bound(field: str) -> str:
+    """Return why a count is an upper bound."""
+    facts = HOST_FACTS.get(field, field)
+    return f"{facts} are in no API and were not examined: the number is an upper bound"
+
+
+def describe_refused_claim(host: str, field: str) -> str:
+    """Return why a host with an unknown field cannot be claimed."""
+    facts = HOST_FACTS.get(field, field)
+    return (
+        f"host {host} was not examined, because {facts} are in no API: nothing is claimed on hosts "
+        "of a fetched cloud. Explain the request, or read nova's databases (placement-sched nova "
+        "adopt)"
+    )
 
 
 def describe_rejected_request(name: str, reason: str | None) -> str:

@@ -307,12 +307,21 @@ class CandidatesReport:
         }
 
 
+class Unexamined(NamedTuple):
+    """A host that passed because a filter reads an unknown field of it."""
+
+    host: str
+    node: str
+    field: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterReport:
     """A host filter, with the numbers of hosts before and after it.
 
     ``missing`` are the names of nova that it has read although this service lacks them. It may have
-    hidden the error, so its result may differ from nova's.
+    hidden the error, so its result may differ from nova's. ``unexamined`` are hosts that passed
+    because their fleet file lacks what the filter reads.
     """
 
     name: str
@@ -320,6 +329,7 @@ class FilterReport:
     after: int
     rejected: tuple[Rejected, ...] = ()
     missing: tuple[str, ...] = ()
+    unexamined: tuple[Unexamined, ...] = ()
 
     @property
     def words(self) -> str:
@@ -347,7 +357,8 @@ class FilterReport:
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
         """Return the report as an entry of ``filters``.
 
-        ``missing_names`` is present only if the filter has read names that are missing.
+        ``missing_names`` is present only if the filter has read names that are missing, and
+        ``not_examined`` only if it passed hosts whose values are unknown.
         """
         entry: Json = {
             "name": self.name,
@@ -355,20 +366,31 @@ class FilterReport:
             "after": self.after,
             "rejected": _build_rejected_json(self.rejected, view),
         }
+        if self.unexamined:
+            shown = [each for each in self.unexamined if view.shows(each.host, each.node)]
+            shown = shown[: view.max_rejected or None]
+            entry["not_examined"] = [each._asdict() for each in shown]
         return {**entry, "missing_names": list(self.missing)} if self.missing else entry
 
 
 @dataclass(frozen=True, slots=True)
 class WeigherReport:
-    """A weigher and its configured multiplier (aggregates may override it)."""
+    """A weigher and its configured multiplier (aggregates may override it).
+
+    A weigher gives all hosts the same weight if it reads the field ``unexamined``, and the value of
+    any host is unknown.
+    """
 
     name: str
     multiplier: float
     missing: tuple[str, ...] = ()
+    unexamined: str | None = None
 
     def as_json(self) -> Json:
         """Return the report as an entry of ``weighers``, as for filters."""
         entry: Json = {"name": self.name, "multiplier": self.multiplier}
+        if self.unexamined:
+            entry["not_examined"] = self.unexamined
         return {**entry, "missing_names": list(self.missing)} if self.missing else entry
 
 

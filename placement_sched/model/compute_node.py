@@ -60,7 +60,8 @@ class ComputeNode(_Derived):
 
     Sizes are in MB and GB as in nova, and times are naive UTC. ``cpu_info`` is nova's JSON string,
     ``stats`` has string values, and ratios are never 0. Each change, except of ``last_seen_up``,
-    increments ``version``, so that values can be cached by ``(uuid, version)``.
+    increments ``version``, so that values can be cached by ``(uuid, version)``. ``unknown`` names
+    the fields of a fleet file that are not known (:data:`UNKNOWN_FIELDS`).
     """
 
     uuid: str
@@ -93,6 +94,7 @@ class ComputeNode(_Derived):
     reserved: Mapping[str, int]
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    unknown: tuple[str, ...] = ()
 
     def with_heartbeat(self, moment: datetime) -> Self:
         """Return a copy with a new heartbeat and the cached values of this node."""
@@ -128,11 +130,17 @@ RATIOS = {
 #: The resource classes of the inventories that a report creates.
 REPORTED_CLASSES = tuple(RATIOS)
 
+#: The fields of a report that a fleet file may declare as unknown. Of ``stats``, the number of
+#: instances stays known.
+UNKNOWN_FIELDS = ("metrics", "numa_topology", "pci_device_pools", "stats", "supported_hv_specs")
+
 _ROW_FIELDS = frozenset({"version", "created_at", "updated_at"})
 REPORT_KEYS = tuple(field.name for field in fields(ComputeNode) if field.name not in _ROW_FIELDS)
 #: Fields with a database column of their own. The other fields are stored together as JSON.
 _COLUMNS = _ROW_FIELDS | {"uuid", "host", "hypervisor_hostname", "cell_uuid", "last_seen_up"}
-_STORED_FIELDS = tuple(field.name for field in fields(ComputeNode) if field.name not in _COLUMNS)
+_STORED_FIELDS = tuple(
+    field.name for field in fields(ComputeNode) if field.name not in {*_COLUMNS, "unknown"}
+)
 
 
 def build_inventories(node: ComputeNode) -> tuple[Inventory, ...]:
@@ -152,14 +160,15 @@ def build_inventories(node: ComputeNode) -> tuple[Inventory, ...]:
 
 def select_stored_fields(node: ComputeNode) -> dict[str, Any]:
     """Return the fields that are stored together as JSON."""
-    return {key: getattr(node, key) for key in _STORED_FIELDS}
+    stored = {key: getattr(node, key) for key in _STORED_FIELDS}
+    return {**stored, "unknown": node.unknown} if node.unknown else stored
 
 
 def build_node(stored: Mapping[str, Any], **columns: Any) -> ComputeNode:
     """Build a node from the fields stored as JSON and the other columns."""
     values = {**stored, **columns}
-    for key in ("supported_hv_specs", "metrics", "pci_device_pools"):
-        values[key] = tuple(values[key])
+    for key in ("supported_hv_specs", "metrics", "pci_device_pools", "unknown"):
+        values[key] = tuple(values.get(key, ()))
     values["supported_hv_specs"] = tuple(tuple(spec) for spec in values["supported_hv_specs"])
     if values["numa_topology"] is not None:
         values["numa_topology"] = ReportedTopology(values["numa_topology"])

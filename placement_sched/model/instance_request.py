@@ -25,6 +25,14 @@ FACTS: Mapping[str, str] = {
     "is_bfv": "root disk (local or volume)",
     "requested_resources": "port resources",
 }
+#: The facts of hosts that no API shows, and that a plan may need, by field of a host's report.
+HOST_FACTS: Mapping[str, str] = {
+    "metrics": "host metrics",
+    "numa_topology": "host NUMA cells",
+    "pci_device_pools": "PCI devices outside placement",
+    "stats": "host I/O load and failed builds",
+    "supported_hv_specs": "supported architectures and VM modes",
+}
 
 
 def select_request(document: Document) -> Json:
@@ -80,12 +88,14 @@ def find_unknown_facts(record: Instance, request: Document | None) -> tuple[str,
 def describe_unknown_facts(unknown: Mapping[str, Sequence[str] | int]) -> list[str]:
     """Describe unknown facts, such as the zone of three servers.
 
-    ``unknown`` maps keys of :data:`FACTS` to the uuids of instances, or to their number.
+    ``unknown`` maps keys of :data:`FACTS` and :data:`HOST_FACTS` to the uuids of instances, or to
+    their number.
     """
     facts_by_instances: dict[tuple[str, ...] | int, list[str]] = {}
     for fact, instances in unknown.items():
         key = instances if isinstance(instances, int) else tuple(instances)
-        facts_by_instances.setdefault(key, []).append(FACTS[fact])
+        title = FACTS.get(fact) or HOST_FACTS.get(fact, fact)
+        facts_by_instances.setdefault(key, []).append(title)
     lines = []
     for key, facts in facts_by_instances.items():
         number = key if isinstance(key, int) else len(key)

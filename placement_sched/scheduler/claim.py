@@ -19,6 +19,7 @@ from placement_sched.db.errors import MOVED
 from placement_sched.db.failover import get_epoch
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
+from placement_sched.explain.phrases import describe_refused_claim
 from placement_sched.model.clock import Clock, measure
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.decision import NO_CLAIM, SELECT, Decision, SchedulingResult
@@ -125,6 +126,8 @@ class Claims:
             for _, decision in recorded:
                 self.record(decision)
             return [build_result(run, decision) for run, decision in recorded]
+        for run in runs:
+            _check_examined(run)
         with measure(get_request_stats().stages, "claim"):
             now = self.clock()
             selected = [_decide(run, ids) for run in runs]
@@ -240,6 +243,17 @@ class Claims:
                 consumer_type=INSTANCE_TYPE,
                 generation=None,
             )
+
+
+def _check_examined(run: SchedulingRun) -> None:
+    """Raise :class:`NotExamined` if a selected host has an unknown value.
+
+    Hosts of a fetched cloud have such values, and hosts that nova reports have none.
+    """
+    fields = run.map_unexamined()
+    for best, *_ in run.selections if fields else ():
+        for field in fields.get((best.service_host, best.nodename), ()):
+            raise errors.NotExamined(field, describe_refused_claim(best.service_host, field))
 
 
 def _record(connection: Connection, claimed: _DecidedRun, now: datetime, *, is_added: bool) -> None:

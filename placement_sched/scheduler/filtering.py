@@ -3,16 +3,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from time import perf_counter
 
 import orjson
 
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Invalid, PluginFailed
+from placement_sched.errors import Invalid, NotExamined, PluginFailed
 from placement_sched.explain.advice import build_change
 from placement_sched.explain.phrases import describe_silent_rejection
-from placement_sched.explain.values import FilterReport, Rejected, RequestFilterReport
+from placement_sched.explain.values import FilterReport, Rejected, RequestFilterReport, Unexamined
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.names import canonicalize_uuid
 from placement_sched.model.rejection import OTHER, Rejection, SuggestedChange
@@ -62,14 +63,37 @@ def run_filters(
         with PluginCall(plugin) as call:
             if not plugin.run_filter_for_index(index):
                 continue
-            results = get_filter(plugin).evaluate_hosts(passed, spec)
+            results, unexamined = _evaluate(plugin, passed, spec)
             passed, report = _split_by_result(
                 type(plugin).__name__, passed, results, already_passed
             )
-        reports.append(
-            replace(report, missing=call.missing_names) if call.missing_names else report
-        )
+        if call.missing_names or unexamined:
+            report = replace(report, missing=call.missing_names, unexamined=unexamined)
+        reports.append(report)
     return FilterRun(passed, tuple(reports))
+
+
+def _evaluate(
+    plugin: BaseHostFilter, hosts: Sequence[HostState], spec: RequestSpec
+) -> tuple[Sequence[FilterResult] | None, tuple[Unexamined, ...]]:
+    """Evaluate a filter, which passes the hosts whose unknown values it reads.
+
+    Returns a result for each host, and the hosts that were not examined. If any value is unknown,
+    each host is evaluated alone.
+    """
+    host_filter = get_filter(plugin)
+    with suppress(NotExamined):
+        return host_filter.evaluate_hosts(hosts, spec), ()
+    results: list[FilterResult] = []
+    unexamined: list[Unexamined] = []
+    for host in hosts:
+        try:
+            result = host_filter.evaluate_hosts((host,), spec)
+        except NotExamined as unknown:
+            unexamined.append(Unexamined(host.host, host.nodename, unknown.field))
+            result = None
+        results.append(result[0] if result else None)
+    return results, tuple(unexamined)
 
 
 def _split_by_result(
@@ -166,7 +190,8 @@ def iterate_rejections(
         if plugin is None:
             changes: tuple[SuggestedChange, ...] = (change_by_name(name, host, spec),)
         else:
-            with PluginCall(plugin):
+            changes = ()
+            with PluginCall(plugin), suppress(NotExamined):
                 changes = tuple(plugin.suggested_changes(host, spec))
         rejected = Rejected(host.host, host.nodename, rejection, changes)
         yield FilterReport(name=name, before=1, after=0, rejected=(rejected,))
@@ -204,7 +229,7 @@ def _iterate_stages(
         name = type(plugin).__name__
         with PluginCall(plugin):
             runs = plugin.run_filter_for_index(0)
-            results = get_filter(plugin).evaluate_hosts(hosts, spec) if runs else None
+            results = _evaluate(plugin, hosts, spec)[0] if runs else None
             if results is None:
                 continue
             rejections = [each if isinstance(each, Rejection) else None for each in results]

@@ -6,6 +6,7 @@ public attribute that nova's HostState lacks. Other data must be in private attr
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from operator import attrgetter
@@ -14,6 +15,7 @@ from typing import Any, cast
 
 from oslo_log import log
 
+from placement_sched.errors import NotExamined
 from placement_sched.explain.phrases import describe_rejection
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AllocationRequest
@@ -78,6 +80,16 @@ def has_host_attributes() -> bool:
     return bool(_HOST_ATTRIBUTES)
 
 
+#: The attributes that are unset if a field of the report is unknown, with that field.
+UNKNOWN_ATTRIBUTES: Mapping[str, str] = {
+    "metrics": "metrics",
+    "numa_topology": "numa_topology",
+    "pci_stats": "pci_device_pools",
+    "supported_instances": "supported_hv_specs",
+    **dict.fromkeys(("stats", "num_io_ops", "failed_builds"), "stats"),
+}
+
+
 class _Annotated:
     """Storage for attributes that third-party plugins set or read on a host."""
 
@@ -87,8 +99,11 @@ class _Annotated:
         """Return an attribute that a function of a third-party package adds.
 
         These functions (entry points ``placement_sched.host_attributes``) are called at most once
-        for each host, when a plugin first reads an attribute that nova's HostState lacks.
+        for each host, when a plugin first reads an attribute that nova's HostState lacks. Raises
+        :class:`NotExamined` for an attribute whose value is unknown.
         """
+        if name in UNKNOWN_ATTRIBUTES:
+            raise NotExamined(UNKNOWN_ATTRIBUTES[name])
         if not name.startswith("_") and _HOST_ATTRIBUTES and "_is_complete" not in self.__dict__:
             self.__dict__["_is_complete"] = True
             read_traits = self.__dict__.get("_read_traits", dict)
@@ -165,7 +180,8 @@ class HostState(_Annotated):
         self.vcpus_used += spec_obj.vcpus
         self.num_instances += 1
         # The new instance is being built, and building is I/O.
-        self.num_io_ops += 1
+        with suppress(NotExamined):
+            self.num_io_ops += 1
         numa_cells = _consume_numa(self, spec_obj)
         uuid = spec_obj.instance_uuid
         if uuid is not None and spec_obj.instance_group is not None:  # as nova 34 does
@@ -176,7 +192,7 @@ class HostState(_Annotated):
     def __repr__(self) -> str:
         return (
             f"({self.host}, {self.nodename}) ram: {self.free_ram_mb}MB disk: {self.free_disk_mb}MB "
-            f"io_ops: {self.num_io_ops} instances: {self.num_instances}"
+            f"io_ops: {get_known(self, 'num_io_ops')} instances: {self.num_instances}"
         )
 
 
@@ -210,7 +226,18 @@ def make_host_state(
         if ratios:
             for name, ratio in ratios.items():
                 setattr(state, name, ratio)
+    for name, field_name in UNKNOWN_ATTRIBUTES.items() if node.unknown else ():
+        if field_name in node.unknown:
+            delattr(state, name)  # a reader gets NotExamined
     return state
+
+
+def get_known(state: HostState, name: str) -> Any:
+    """Return an attribute of a host state, or None if its value is unknown."""
+    try:
+        return getattr(state, name)
+    except NotExamined:
+        return None
 
 
 def set_candidates(state: HostState, requests: Sequence[AllocationRequest]) -> None:
@@ -253,18 +280,18 @@ def with_candidates(states: Iterable[HostState]) -> list[HostState]:
 
 def _consume_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
     """Consume NUMA cells if they fit, and return the fitted instance cells."""
-    if not spec.numa_topology or not state.numa_topology:
+    if not spec.numa_topology or not (topology := get_known(state, "numa_topology")):
         return ()
     first = next(iter(get_candidates(state)), None)
     fitted = fit_to_host(
-        state.numa_topology,
+        topology,
         spec.numa_topology,
         state.limits.get("numa_topology"),
-        build_devices(state.pci_stats, spec.pci_requests, first and first.mappings),
+        build_devices(get_known(state, "pci_stats"), spec.pci_requests, first and first.mappings),
     )
     if isinstance(fitted, Rejection):
         return ()
-    state.numa_topology = with_usage(state.numa_topology, fitted)
+    state.numa_topology = with_usage(topology, fitted)
     return fitted
 
 
@@ -277,12 +304,14 @@ def take_devices(
     missing because no filter checks them, a warning is logged, and the available devices are
     consumed. Source: nova's documentation, "PCI tracking in Placement", and nova 34's behaviour.
     """
-    if spec.pci_requests is None or not spec.pci_requests.requests or state.pci_stats is None:
+    if spec.pci_requests is None or not spec.pci_requests.requests:
+        return
+    if (pools := get_known(state, "pci_stats")) is None:
         return
     candidate = next(iter(get_candidates(state)), None)
     try:
         requests, mappings = spec.pci_requests.requests, candidate and candidate.mappings
-        state.pci_stats.apply_requests(requests, mappings, numa_cells)
+        pools.apply_requests(requests, mappings, numa_cells)
     except TooFewDevices as error:
         reason = describe_rejection(error.rejection)
         LOG.warning("Host %s has too few PCI devices: %s", state.host, reason)

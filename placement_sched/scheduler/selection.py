@@ -641,6 +641,14 @@ class SchedulingRun:
         choice = replace(self.choice, selections=((selection, *alternates),), first=result)
         return replace(self, choice=choice)
 
+    def map_unexamined(self) -> dict[tuple[str, str], list[str]]:
+        """Map host and node to the unknown fields that filters read."""
+        results = (self.choice.first, self.choice.later) if self.choice else ()
+        reports = [report for result in results if result for report in result.filters]
+        return group_rows(
+            ((each.host, each.node), each.field) for report in reports for each in report.unexamined
+        )
+
     def list_placed_instances(self) -> list[UnclaimedInstance]:
         """Return the instances of the request with their selections."""
         spec = self.request.spec

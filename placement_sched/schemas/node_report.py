@@ -18,7 +18,7 @@ import orjson
 
 from placement_sched.limits import MAX_HYPERVISOR_CHARACTERS, MAX_JSON_DEPTH
 from placement_sched.model import names
-from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
+from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, UNKNOWN_FIELDS, ComputeNode
 from placement_sched.model.document import Json, is_deeper
 from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.provider import MAX_FLOAT, MAX_INT
@@ -180,7 +180,17 @@ SENT_REPORT: Json = {
     },
 }
 
+#: A report in a fleet file, which may lack facts that no API shows.
+FILE_REPORT: Json = {
+    **REPORT,
+    "properties": {
+        **REPORT["properties"],
+        "unknown": {"type": "array", "items": {"enum": list(UNKNOWN_FIELDS)}, "uniqueItems": True},
+    },
+}
+
 _report_reader = Reader(REPORT, {NOVA_OBJECT: _convert_nova_object})
+_file_reader = Reader(FILE_REPORT, {NOVA_OBJECT: _convert_nova_object})
 _metric_value_reader = Reader(_METRIC_VALUE)
 _topology_reader = Reader(_TOPOLOGY, {NOVA_OBJECT: _convert_nova_object})
 
@@ -197,9 +207,12 @@ def parse(document: Any, defaults: Defaults, json_path: str = "$") -> NodeReport
     return read(partial(read_report, defaults=defaults), document, json_path)
 
 
-def read_report(document: Any, defaults: Defaults) -> NodeReport:
-    """Parse a report like :func:`parse`, but raise :class:`DocumentError`."""
-    body = _report_reader(_decode_strings(document))
+def read_report(document: Any, defaults: Defaults, *, in_file: bool = False) -> NodeReport:
+    """Parse a report like :func:`parse`, but raise :class:`DocumentError`.
+
+    A report ``in_file``, a fleet file, may have unknown fields.
+    """
+    body = (_file_reader if in_file else _report_reader)(_decode_strings(document))
     inventories: bool = body.pop("inventories", True)
     local_gb = body.get("local_gb", 0)
     cpu_info = body.get("cpu_info") or "{}"
@@ -218,6 +231,7 @@ def read_report(document: Any, defaults: Defaults) -> NodeReport:
         "supported_hv_specs": tuple(map(tuple, body.get("supported_hv_specs") or ())),
         "stats": {key: str(value) for key, value in (body.get("stats") or {}).items()},
         "reserved": body.get("reserved") or {},
+        "unknown": tuple(sorted(body.get("unknown", ()))),
         "metrics": _read_list(_read_metric, body, "metrics"),
         "pci_device_pools": _read_list(_read_pool, body, "pci_device_pools"),
         "numa_topology": _complete_topology(body.get("numa_topology")),

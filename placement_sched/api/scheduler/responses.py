@@ -135,15 +135,26 @@ _VERDICT = build_schema(
 )
 #: The names of nova that a plugin has read and the shim lacks.
 _MISSING: Json = {"missing_names": build_list_schema(TEXT)}
+#: A host that passed because a filter reads an unknown field of its report.
+_NOT_EXAMINED = build_texts("host", "node", "field")
 #: A funnel, or the outline of a funnel that is too large to record.
 FUNNEL = build_schema(
     {
         "request_filters": build_list_schema(_REQUEST_FILTER),
         "allocation_candidates": _SEARCH,
         "filters": build_list_schema(
-            build_schema({"name": TEXT, **_COUNTS}, {**_REJECTIONS, **_MISSING})
+            build_schema(
+                {"name": TEXT, **_COUNTS},
+                {
+                    **_REJECTIONS,
+                    **_MISSING,
+                    "not_examined": build_list_schema(build_schema(_NOT_EXAMINED)),
+                },
+            )
         ),
-        "weighers": build_list_schema(build_schema({"name": TEXT, "multiplier": NUMBER}, _MISSING)),
+        "weighers": build_list_schema(
+            build_schema({"name": TEXT, "multiplier": NUMBER}, {**_MISSING, "not_examined": TEXT})
+        ),
     },
     {
         **dict.fromkeys(("policy", "host_states", "room", "later_instance"), OBJECT),

@@ -17,7 +17,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
 from placement_sched.extensions.fleet.anonymize import anonymize, build_sort_key
 from placement_sched.extensions.fleet.names import CLOUD, UUID, Names
-from placement_sched.model.compute_node import RATIOS, ComputeNode
+from placement_sched.model.compute_node import RATIOS, UNKNOWN_FIELDS, ComputeNode
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image, StoredImage
@@ -342,11 +342,12 @@ def _build_nodes(reading: CloudReading, defaults: Defaults) -> dict[str, Compute
             if name in inventories and inventories[name].reserved
         }
         last_seen = heartbeats.get(report["host"], reading.ended)
-        values = {**report, **ratios, "reserved": reserved}
+        values = {**report, **ratios, "reserved": reserved, "unknown": list(UNKNOWN_FIELDS)}
+        defaults = replace(defaults, now=last_seen)
         try:
-            node = read_report(values, replace(defaults, now=last_seen)).node
+            node = read_report(values, defaults, in_file=True).node
         except DocumentError:
-            node = read_report({**values, "reserved": {}}, replace(defaults, now=last_seen)).node
+            node = read_report({**values, "reserved": {}}, defaults, in_file=True).node
         nodes[node.uuid] = node
     return nodes
 

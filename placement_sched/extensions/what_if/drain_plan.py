@@ -180,6 +180,8 @@ class Mover:
         self._connection = simulation.connection
         self._now = simulation.clock()
         self._is_synced = bool(cells.list_cells(simulation.connection))
+        #: The instances on hosts that were not examined, by unknown field of the hosts.
+        self.unexamined: dict[str, list[str]] = {}
 
     def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
         """Move instances, in their order, to hosts other than ``avoid``."""
@@ -295,6 +297,9 @@ class Mover:
         except Error as failure:
             self.simulation.source.check()
             return PartialFit(0, failure.detail)
+        for instance, best, _ in _pair_with_selections(batch, run):
+            for name in run.map_unexamined().get((best.service_host, best.nodename), ()):
+                self.unexamined.setdefault(name, []).append(instance.record.uuid)
         self._write(batch, run)
         return MovePlan(tuple(_list_moves(batch, run)))
 
@@ -446,7 +451,8 @@ def plan_drain(
     capacities = _count_capacities(scheduler, flavors)
 
     def run(simulation: Simulation) -> Json:
-        moved, unfit = _move_all(Mover(simulation, overrides), drained, affected, rejected)
+        mover = Mover(simulation, overrides)
+        moved, unfit = _move_all(mover, drained, affected, rejected)
         after = _count_capacities(simulation, flavors, overrides)
         return {
             "capacity": [
@@ -463,12 +469,14 @@ def plan_drain(
             "other_consumers": [
                 asdict(each) for each in list_other_consumers(simulation.connection, drained)
             ],
+            "unknown": mover.unexamined,
         }
 
     result = scheduler.simulate(draining, run)
     uuids = [entry["instance"] for entry in (*result["moves"], *result["stuck"])]
     with scheduler.source.read() as connection:
-        return {**result, "unknown": map_unknown_facts(connection, uuids)}
+        unknown = map_unknown_facts(connection, uuids)
+        return {**result, "unknown": {**unknown, **result["unknown"]}}
 
 
 def _count_capacities(

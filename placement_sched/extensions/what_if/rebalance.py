@@ -76,14 +76,17 @@ def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: in
     """
 
     def run(simulation: Simulation) -> Advice:
-        search = _MoveSearch(simulation, Mover(simulation), max_moves)
+        mover = Mover(simulation)
+        search = _MoveSearch(simulation, mover, max_moves)
         methods: dict[str, Callable[[], Advice]] = {PACK: search.pack, SPREAD: search.spread}
-        return search.fit(document or {}) if goal == FIT else methods[goal]()
+        advice = search.fit(document or {}) if goal == FIT else methods[goal]()
+        return replace(advice, unknown=mover.unexamined)
 
     advice = scheduler.simulate([], run)
     moved = [move.instance for move, _ in advice.moves]
     with scheduler.source.read() as connection:
-        return replace(advice, unknown=map_unknown_facts(connection, moved))
+        unknown = map_unknown_facts(connection, moved)
+        return replace(advice, unknown={**unknown, **advice.unknown})
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,8 @@ def _merge_hosts(merge_state: MergeState, entry: Json) -> None:
     if fields := {key: value for key, value in entry.items() if key in _REPORTED}:
         first = {"uuid": derive_uuid("node", hosts[0], names[0]), "host": hosts[0]}
         first |= {"hypervisor_hostname": names[0], "host_ip": addresses[0]}
-        reported = read_report({**fields, **first}, merge_state.defaults).node
+        report = {**fields, **first}
+        reported = read_report(report, merge_state.defaults, in_file=True).node
     roots: list[_ProviderAndRoot] = []
     for host, name, entry_uuid, address in zip(hosts, names, uuids, addresses, strict=True):
         existing_uuid = merge_state.node_uuids.get((host, name))

@@ -10,7 +10,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.operations.fleet.cloud import expand
 from placement_sched.schemas import parts
-from placement_sched.schemas.node_report import REPORT
+from placement_sched.schemas.node_report import FILE_REPORT
 from placement_sched.schemas.parts import (
     OWNER,
     PRINTABLE_NAME,
@@ -35,7 +35,7 @@ _TIME: Json = {"type": "string", "format": "moment"}
 _BYTES: Json = {"type": ["integer", "null"], "minimum": 0, "maximum": 2**63 - 1}
 
 
-_REPORTED = REPORT["properties"]
+_REPORTED = FILE_REPORT["properties"]
 #: Readers of the names that a pattern expands to, by kind of name.
 _NAME_READERS: dict[str, Callable[[Any], str]] = {
     "uuid": Reader(parts.UUID),

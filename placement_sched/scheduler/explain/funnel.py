@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from placement_sched.candidates.search import find_on, prepare
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, TooComplex
+from placement_sched.explain.phrases import describe_unexamined
 from placement_sched.explain.report import SearchRun, explain
 from placement_sched.explain.values import (
     CandidatesReport,
@@ -34,7 +35,7 @@ from placement_sched.scheduler.host_manager import build_host_states
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import tolerate_failures
 from placement_sched.scheduler.resource_request import CandidateResult
-from placement_sched.scheduler.selection import SchedulingRun
+from placement_sched.scheduler.selection import FilterWeighResult, SchedulingRun
 from placement_sched.scheduler.spread import iterate_ineffective_keys
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import resource_providers
@@ -147,10 +148,27 @@ def build_funnel(
             *unknown,
             *_describe_other_roots(candidates),
             *([IneffectiveKey("last_seen_up", "nova", reading)] if reading else []),
+            *(_iterate_unexamined(choice.first) if choice else ()),
             *iterate_ineffective_specs(run),
             *iterate_ineffective_keys(run.filtered_request.spec, run.view),
         ),
     )
+
+
+def _iterate_unexamined(result: FilterWeighResult) -> Iterator[IneffectiveKey]:
+    """Yield a warning about each unknown field that a plugin reads."""
+    hosts: dict[str, set[tuple[str, str]]] = {}
+    plugins: dict[str, dict[str, None]] = {}
+    for report in result.filters:
+        for each in report.unexamined:
+            hosts.setdefault(each.field, set()).add((each.host, each.node))
+            plugins.setdefault(each.field, {})[report.name] = None
+    for weigher in result.weighed.reports:
+        if weigher.unexamined is not None:
+            plugins.setdefault(weigher.unexamined, {})[weigher.name] = None
+    for field, names in plugins.items():
+        count = len(hosts.get(field, result.ordered))
+        yield IneffectiveKey(field, "host", describe_unexamined(field, list(names), count))
 
 
 def _describe_other_roots(report: CandidatesReport) -> Iterator[IneffectiveKey]:

@@ -11,6 +11,7 @@ from placement_sched.model.names import suggest_name
 from placement_sched.scheduler.extra_specs import find_validator, list_namespaces, list_plain_names
 from placement_sched.scheduler.filters.extra_specs_ops import OPERATORS
 from placement_sched.scheduler.filters.utils import HOST_ATTRIBUTES
+from placement_sched.scheduler.host_state import get_known
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.selection import SchedulingRun
 
@@ -31,7 +32,7 @@ _LIKE_OPERATOR = re.compile(r"<[a-z-]+>|s?[=!<>]=|=[<>]|s?[<>]|=")
 
 def iterate_ineffective_specs(run: SchedulingRun) -> Iterator[IneffectiveKey]:
     """Yield at most ten extra specs without effect or with wrong operators."""
-    stats = {name for state in run.hosts for name in state.stats}
+    stats = {name for state in run.hosts for name in get_known(state, "stats") or ()}
     reports = (
         IneffectiveKey(key, FLAVOR, f"{key}{reason}")
         for key, value in run.filtered_request.spec.flavor.extra_specs.items()

@@ -25,6 +25,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched.config.settings import Settings
+from placement_sched.errors import NotExamined
 from placement_sched.explain.values import HostReport, WeigherReport, WeightReport
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
@@ -272,6 +273,8 @@ class WeightColumn:
     missing: tuple[str, ...] = ()
     #: The amounts that a weigher written for nova has added to the weights by assignment.
     added: Sequence[float] = ()
+    #: The field of the report that the weigher reads, if it is unknown for any host.
+    unexamined: str | None = None
 
     @property
     def changes_weights(self) -> bool:
@@ -409,7 +412,7 @@ def run_weighers(
         # Without an option for the multiplier, the multiplier of the best host is reported.
         by_option = plugin.multiplier_option is not None
         multiplier = plugin.configured_multiplier if by_option else column.multipliers[best]
-        reports.append(WeigherReport(column.name, multiplier, column.missing))
+        reports.append(WeigherReport(column.name, multiplier, column.missing, column.unexamined))
     return replace(run, reports=tuple(reports), weighers=requested)
 
 
@@ -434,14 +437,17 @@ def _weigh(
     name, weigher = type(plugin).__name__, wrap_weigher(plugin)
     with PluginCall(plugin) as call:
         multipliers = _to_finite(weigher.multipliers(hosts, aggregates))
+        zeros = [0.0] * len(hosts)
         if not plugin.concerns(spec):
-            zeros = [0.0] * len(hosts)
             return WeightColumn(name, zeros, zeros, multipliers)
         # Some weighers return other number types, which cannot be serialized.
-        if isinstance(weigher, NovaWeigher):
-            weights, added = weigher.weigh(hosts, spec, sum_weights(earlier, len(hosts)))
-        else:
-            weights, added = weigher.weights(hosts, spec), []
+        try:
+            if isinstance(weigher, NovaWeigher):
+                weights, added = weigher.weigh(hosts, spec, sum_weights(earlier, len(hosts)))
+            else:
+                weights, added = weigher.weights(hosts, spec), []
+        except NotExamined as unknown:  # hosts can only be compared if all are known
+            return WeightColumn(name, zeros, zeros, multipliers, unexamined=unknown.field)
         raw = _to_finite(weights)
         if len(raw) != len(hosts):
             raise ValueError(f"{len(raw)} weights for {len(hosts)} hosts")

@@ -25,6 +25,7 @@ from placement_sched.extensions.fleet.fetch import (
     read_earlier,
 )
 from placement_sched.extensions.fleet.names import Names
+from placement_sched.model.compute_node import UNKNOWN_FIELDS
 from placement_sched.model.flavor import Flavor
 from placement_sched.operations.fleet.cloud import State, drop_row_id, read_state
 from placement_sched.operations.fleet.load import load
@@ -42,6 +43,7 @@ LOST_OF_HOSTS = {
     "metrics": (),
     "pci_device_pools": (),
     "numa_topology": None,
+    "unknown": UNKNOWN_FIELDS,
 }
 FILE_TEXT = f"""
 flavors:

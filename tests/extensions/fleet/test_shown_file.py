@@ -194,6 +194,69 @@ def test_options_that_contradict_the_file_are_wrong_usage(run, command, message)
     assert message in errors
 
 
+UNKNOWN_CLOUD = """\
+flavors:
+- {name: numa, vcpus: 1, memory_mb: 512, extra_specs: {"hw:numa_nodes": "1"}}
+hosts:
+- {host: "cn[1-2]", vcpus: 8, memory_mb: 4096, last_seen_up: "2099-01-01T12:00:00Z",
+   unknown: [numa_topology, stats]}
+- {host: cn3, vcpus: 8, memory_mb: 4096, last_seen_up: "2099-01-01T12:00:00Z"}
+instances: [{name: web, host: cn1, flavor: numa}]
+"""
+NOVA_CONF_WITH_NUMA = """\
+[filter_scheduler]
+enabled_filters = NUMATopologyFilter
+"""
+
+
+@pytest.fixture
+def unknown_cloud(run, tmp_path):
+    """Write a file whose hosts have unknown NUMA cells, and a nova.conf."""
+    (tmp_path / "files" / "cloud.yaml").write_text(UNKNOWN_CLOUD)
+    (tmp_path / "files" / "nova.conf").write_text(NOVA_CONF_WITH_NUMA)
+    return ("--fleet", "cloud.yaml", "--nova-conf", "nova.conf")
+
+
+def test_hosts_with_unknown_values_pass_and_are_marked(run, unknown_cloud):
+    status, printed, _ = run("explain", "numa", *unknown_cloud)
+    assert status == 0
+    words = " ".join(printed.split())
+    assert "2 hosts not examined by NUMATopologyFilter: host NUMA cells are in no API" in words
+    weighers = "BuildFailureWeigher and IoOpsWeigher"
+    assert f"not examined by {weighers}: host I/O load and failed builds are in no API" in words
+    explanation = json.loads(run("explain", "numa", *unknown_cloud, "-f", "json")[1])
+    (report,) = explanation["funnel"]["filters"]
+    assert [each["host"] for each in report["rejected"]] == ["cn3"]
+    assert report["not_examined"] == [
+        {"host": host, "node": host, "field": "numa_topology"} for host in ("cn1", "cn2")
+    ]
+    reports = explanation["funnel"]["weighers"]
+    weighers = {each["name"]: each.get("not_examined") for each in reports}
+    assert (weighers["IoOpsWeigher"], weighers["RAMWeigher"]) == ("stats", None)
+
+
+def test_numbers_of_hosts_with_unknown_values_are_upper_bounds(run, unknown_cloud):
+    status, printed, _ = run("capacity", "numa", *unknown_cloud)
+    assert status == 0
+    assert "host NUMA cells are in no API and were not examined: the number is an" in " ".join(
+        printed.split()
+    )
+    plan = json.loads(run("plan", "--change", "drain=cn1", *unknown_cloud, "-f", "json")[1])
+    assert plan["unknown"]["numa_topology"] == [move["instance"] for move in plan["moves"]]
+    status, printed, _ = run("plan", "--change", "drain=cn1", *unknown_cloud)
+    assert "host NUMA cells of 1 server are not known" in printed
+
+
+def test_nothing_is_claimed_on_a_host_that_was_not_examined(run, unknown_cloud, monkeypatch):
+    monkeypatch.setenv("OS_FILTER_SCHEDULER__ENABLED_FILTERS", "NUMATopologyFilter")
+    assert run("fleet", "load", "cloud.yaml")[0] == 0
+    assert "numa_topology" in run("fleet", "dump")[1]
+    status, _, errors = run("select", "numa")
+    assert status == 1
+    assert "was not examined, because host NUMA cells are in no API: nothing is claimed" in errors
+    assert run("select", "numa", "--no-claim")[0] == 0
+
+
 def test_explanation_of_a_file_is_not_kept(run):
     status, _, errors = run("explain", "small", "--keep", "--fleet", "cloud.yaml")
     assert status == 1

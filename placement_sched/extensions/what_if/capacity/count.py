@@ -25,6 +25,7 @@ from placement_sched.candidates.search import compute_effective_limit, find_limi
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, TooComplex
 from placement_sched.explain.kinds import format_option
+from placement_sched.explain.phrases import describe_upper_bound
 from placement_sched.extensions.what_if.capacity.host_counts import (
     UNFINISHED,
     FreeCapacity,
@@ -229,9 +230,11 @@ def place_in_order(
     rejecting_stages: dict[tuple[str, str], LimitReason] = {}
     has_uuids = spec.instance_group is not None  # members of a group have uuids
     uuids = (str(uuid4()) if has_uuids else None for _ in repeat(None))
+    unknown_fields: set[str] = set()
     for result in run.selector.iterate_instances(uuids, progress, number=_MAX_INSTANCES):
         reports = tuple(report for report in result.filters if report.name != USED_UP)
         rejecting_stages |= map_rejecting_stages(FilterRun([], reports))
+        unknown_fields.update(each.field for report in reports for each in report.unexamined)
         if not result.ordered or deadline.is_reached():
             break
         counter = counter_by_state[id(result.ordered[0].obj)]
@@ -244,6 +247,7 @@ def place_in_order(
             counter.end_count(capacity, limit_reason)
         elif not any(capacity.count_fits(option) > 0 for option in counter.all_options):
             counter.end_count(capacity)
+    inexact_reasons += map(describe_upper_bound, sorted(unknown_fields))
     if _chooses_at_random(run):
         inexact_reasons.append(_RANDOM_HOST)
     limit = run.searches.query.limit if run.searches.query else None
@@ -380,17 +384,23 @@ def count_hosts(
         group = spec.instance_group
         is_new_affinity_group = group is not None and AFFINITY in group.policies and not group.hosts
         hosts = find_first_hosts(run) if is_new_affinity_group else []
-        _count_independently(run, counters, capacity, deadline)
+        _count_independently(run, counters, capacity, deadline, inexact_reasons)
         if is_new_affinity_group:
             limit_to_group_host(counters, hosts, inexact_reasons)
     return counters, pools is not None
 
 
 def _count_independently(
-    run: SchedulingRun, counters: Sequence[HostCounter], capacity: FreeCapacity, deadline: Deadline
+    run: SchedulingRun,
+    counters: Sequence[HostCounter],
+    capacity: FreeCapacity,
+    deadline: Deadline,
+    inexact_reasons: list[str],
 ) -> None:
     spec = run.filtered_request.spec
     passing = run.selector.filter_hosts(run.hosts, spec)
+    fields = {each.field for report in passing.reports for each in report.unexamined}
+    inexact_reasons += map(describe_upper_bound, sorted(fields))
     rejecting_stages, passed = map_rejecting_stages(passing), {id(host) for host in passing.hosts}
     passing_counters = []
     for counter in counters:
