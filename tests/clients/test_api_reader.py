@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """GET requests of a reader: repeated calls, pace, pages and tokens."""
 
-from _thread import interrupt_main
+from signal import SIGINT, pthread_kill
+from threading import main_thread
 from typing import ClassVar
 
 import pytest
@@ -219,8 +220,11 @@ def test_interrupt_ends_pauses_and_drops_calls_that_have_not_begun():
         begun.append(1)
         pool.pause(3600)
 
+    def send_interrupt():  # as Ctrl-C, which wakes a main thread that waits
+        pthread_kill(main_thread().ident, SIGINT)
+
     with pytest.raises(KeyboardInterrupt), CallPool(2) as pool:
-        pool.run([pause, interrupt_main, *[pause] * 100])
+        pool.run([pause, send_interrupt, *[pause] * 100])
     assert len(begun) < 100
 
 
