@@ -24,6 +24,10 @@ PAGE_TEXT_REPLACEMENTS = {
     "ADDRESS-OF-THE-REPOSITORY": REPOSITORY_PATH,
     "--password placement <": "--password=CHANGE-ME placement <",
 }
+#: Printed lines about the SQLite database of a page, and those about the database of a machine.
+PAGE_OUTPUT_REPLACEMENTS = {
+    "database placement.db\nsqlite:///placement.db:": "database placement on ...:",
+}
 #: Lines of users other than root that are typed here, by page and by their beginning.
 USER_LINES_BY_PAGE = {
     "deploy": ("python3 -m venv client", "client/bin/", ". ./", "export ", "curl "),
@@ -137,13 +141,16 @@ def _type_line(machine: Machine, line: PageLine, typed: str) -> None:
     text = line.text
     for word, written in {**PAGE_TEXT_REPLACEMENTS, **machine.replacements}.items():
         text = text.replace(word, written)
+    documented = line.output
+    for word, written in PAGE_OUTPUT_REPLACEMENTS.items():
+        documented = documented.replace(word, written)
     printed: list[str] = []
 
     def prints_documented_output() -> bool:
         status, output = machine.run_line(text, typed=typed)
         printed.append(output)
-        fits = not line.output or _OUTPUT_CHECKER.check_output(
-            f"{line.output}\n", f"{output}\n", _COMPARISON_FLAGS
+        fits = not documented or _OUTPUT_CHECKER.check_output(
+            f"{documented}\n", f"{output}\n", _COMPARISON_FLAGS
         )
         return status == 0 and fits
 
