@@ -5,6 +5,7 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.engine import build_database_url
@@ -15,18 +16,26 @@ from placement_sched.operations.adopt import check_adopted
 from placement_sched.scheduler.plugins import read_settings
 
 
-def reads_file(arguments: argparse.Namespace) -> bool:
-    """Return whether a command reads a fleet file instead of a database."""
-    return any(getattr(arguments, name, None) for name in ("fleet", "look", "nova_conf"))
+def add_cloud_sources(parser: argparse.ArgumentParser, *, has_login: bool) -> None:
+    """Add the options of extensions for other clouds than the database."""
+    sources = load_hooks("cloud_source")
+    for source in sources:
+        source.add_arguments(parser, has_login=has_login)
+    parser.set_defaults(cloud_sources=sources)
+
+
+def find_cloud_source(arguments: argparse.Namespace) -> Any:
+    """Return the module of the source that options select, or None."""
+    sources = getattr(arguments, "cloud_sources", ())
+    return next((source for source in sources if source.is_selected(arguments)), None)
 
 
 def read_command_settings(arguments: argparse.Namespace) -> Settings:
     """Read settings. Raise :class:`Unavailable` for a disabled extension."""
-    if reads_file(arguments):
-        (files,) = load_hooks("fleet_files")
-        settings: Settings = files.read_settings(arguments)
-    else:
-        settings = read_settings(arguments.config_file)
+    source = find_cloud_source(arguments)
+    settings: Settings = (
+        source.read_settings(arguments) if source else read_settings(arguments.config_file)
+    )
     extension = getattr(arguments, "extension", "")
     if extension in settings.DEFAULT.disabled_extensions:
         raise Unavailable(f"the extension {extension} is disabled by [DEFAULT] disabled_extensions")

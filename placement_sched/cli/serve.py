@@ -31,7 +31,11 @@ from placement_sched.api.routing import Services
 from placement_sched.api.serving import AsgiToWsgi
 from placement_sched.cli import service
 from placement_sched.cli.arguments import Commands, add_command, parse_positive_number
-from placement_sched.cli.database import check_database_adopted, describe_database
+from placement_sched.cli.database import (
+    add_cloud_sources,
+    check_database_adopted,
+    describe_database,
+)
 from placement_sched.clients.systemd import Notifier
 from placement_sched.config import logs
 from placement_sched.config.conf import CONF
@@ -90,8 +94,7 @@ def register(commands: Commands) -> None:
     parser.add_argument("--port", type=service.parse_port, default=8778, help=port_help)
     workers_help = "number of worker processes (default: %(default)s)"
     parser.add_argument("--workers", type=parse_positive_number, default=1, help=workers_help)
-    for files in load_hooks("fleet_files"):
-        files.add_arguments(parser, has_login=False)
+    add_cloud_sources(parser, has_login=False)
     service.add_log_options(parser)
 
 

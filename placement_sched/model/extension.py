@@ -41,11 +41,14 @@ class Extension:
       (:class:`placement_sched.operations.periodic.PeriodicTask`).
     * ``old_rows``: ``purge(connection, before)`` deletes rows that are older than a time. It is
       called once a minute if ``[scheduler] decision_retention`` is set.
-    * ``translator``: ``read(file)`` returns the :class:`Translator` of a file of names, for the
-      option ``--names`` of commands that call the scheduler API.
-    * ``fleet_files``: a module with two functions for the option ``--fleet``.
-      ``add_arguments(parser, has_login=...)`` adds it to a command that reads or serves the cloud.
-      ``read_settings(arguments)`` returns the settings of a database with the content of the file.
+    * ``translator``: a module with two functions for commands that call the scheduler API.
+      ``add_arguments(parser)`` adds an option, and ``read_translator(arguments)`` returns the
+      :class:`Translator` that it selects, or None.
+    * ``cloud_source``: a module with four functions for commands that can read another cloud than
+      the configured database. ``add_arguments(parser, has_login=...)`` adds options,
+      ``is_selected(arguments)`` returns whether they select it, ``read_settings(arguments)``
+      returns the settings of a database with its content, and then ``get_place(arguments)`` its
+      name for messages.
     * ``gauges``: ``build(scheduler, outside)`` returns Prometheus collectors. ``outside(read)``
       wraps a function for use outside of requests.
 
@@ -74,7 +77,7 @@ class Extension:
     periodic_tasks: str = ""
     old_rows: str = ""
     translator: str = ""
-    fleet_files: str = ""
+    cloud_source: str = ""
     gauges: str = ""
     nova_modules: str = ""
     lookups: str = ""

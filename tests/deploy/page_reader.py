@@ -26,7 +26,7 @@ PAGE_TEXT_REPLACEMENTS = {
 }
 #: Printed lines about the SQLite database of a page, and those about the database of a machine.
 PAGE_OUTPUT_REPLACEMENTS = {
-    "database placement.db\nsqlite:///placement.db:": "database placement on ...:",
+    "database placement.db\nsqlite:///placement.db:": "database placement on ...:"
 }
 #: Lines of users other than root that are typed here, by page and by their beginning.
 USER_LINES_BY_PAGE = {

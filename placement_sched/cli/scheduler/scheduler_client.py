@@ -26,10 +26,11 @@ from placement_sched.cli.arguments import (
     rejected_arguments,
 )
 from placement_sched.cli.database import (
+    add_cloud_sources,
     check_file_exists,
+    find_cloud_source,
     hide_password,
     read_command_settings,
-    reads_file,
 )
 from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.clients.session import (
@@ -40,7 +41,7 @@ from placement_sched.clients.session import (
 )
 from placement_sched.errors import Error, Invalid, NotFound, NoValidHost, ServiceFailed, Unavailable
 from placement_sched.model.document import Json, build_json_path, find_invalid_text
-from placement_sched.model.extension import Translator, find_extensions, load_hooks
+from placement_sched.model.extension import Translator, load_hooks
 from placement_sched.schemas.formats import show_value
 
 #: Default timeout of a request, in seconds. Longer than the server waits for locks.
@@ -80,12 +81,12 @@ def add_common_arguments(parser: argparse.ArgumentParser, *, reads_cloud: bool =
     """
     add_server_arguments(parser)
     if reads_cloud and not isinstance(parser, EmbeddedParser):
-        for files in load_hooks("fleet_files"):
-            files.add_arguments(parser, has_login=True)
+        add_cloud_sources(parser, has_login=True)
     add_output(parser)
-    if any(extension.translator for extension in find_extensions().values()):
-        help_ = "the file of names of an anonymised cloud: translate the request and the answer"
-        parser.add_argument("--names", metavar="FILE", help=help_)
+    translators = load_hooks("translator")
+    for translator in translators:
+        translator.add_arguments(parser)
+    parser.set_defaults(translators=translators)
 
 
 class SchedulerClient:
@@ -210,10 +211,9 @@ def _find_endpoint(adapter: Adapter, **criteria: Any) -> str | None:
 def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerClient]:
     """Yield the scheduler that the arguments select, and close it at the end."""
     with _open_client(arguments) as client:
-        if file := getattr(arguments, "names", None):
-            (read_translator,) = load_hooks("translator")
+        for translator in getattr(arguments, "translators", ()):
             with rejected_arguments():
-                client.translator = read_translator(file)
+                client.translator = client.translator or translator.read_translator(arguments)
         yield client
 
 
@@ -222,9 +222,9 @@ def _open_client(arguments: argparse.Namespace) -> Iterator[SchedulerClient]:
     if client := getattr(arguments, "scheduler", None):  # of the openstack command
         yield client
         return
-    has_file = reads_file(arguments)
+    source = find_cloud_source(arguments)
     urls = {"scheduler": ("--url", arguments.url)}
-    for adapter in [] if has_file else make_adapters(arguments, urls).values():
+    for adapter in [] if source else make_adapters(arguments, urls).values():
         with silence_library_logs():
             yield SchedulerClient(adapter, arguments.timeout)
         return
@@ -232,7 +232,7 @@ def _open_client(arguments: argparse.Namespace) -> Iterator[SchedulerClient]:
     try:
         database = application.services.database
         check_file_exists(database, "query a server with --url or --os-cloud")
-        place = arguments.fleet if has_file else hide_password(database)
+        place = source.get_place(arguments) if source else hide_password(database)
         yield SchedulerClient(make_adapter(application), database=place)
     finally:
         application.close()

@@ -8,7 +8,7 @@ Otherwise it is the request in the record of the instance.
 import argparse
 from contextlib import closing
 
-from placement_sched.cli.database import read_command_settings, reads_file
+from placement_sched.cli.database import find_cloud_source, read_command_settings
 from placement_sched.cli.scheduler.scheduler_client import SchedulerClient
 from placement_sched.config.settings import is_explicit
 from placement_sched.errors import NotFound
@@ -33,7 +33,7 @@ def read_server_request(
 ) -> tuple[Json, list[str]]:
     """Return a server's request and remarks, or raise :class:`NotFound`."""
     spec = None
-    if scheduler.is_local and not reads_file(arguments):
+    if scheduler.is_local and not find_cloud_source(arguments):
         settings = read_command_settings(arguments)
         if is_explicit(settings.conf, "api_database", "connection"):
             with closing(get_api_database(settings)) as database, database.read() as connection:

@@ -12,6 +12,6 @@ EXTENSION = Extension(
             "fleet": "describe a whole cloud in a readable file"
         },
     },
-    translator="placement_sched.extensions.fleet.anonymize:read_translator",
-    fleet_files="placement_sched.extensions.fleet.shown_file",
+    translator="placement_sched.extensions.fleet.translator",
+    cloud_source="placement_sched.extensions.fleet.shown_file",
 )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 import os_resource_classes
@@ -455,6 +455,11 @@ class NamesTranslator:
         self._anonymizer = Anonymizer(names.find_label, default_zone="", keeps_all=True)
         self._names = names
 
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """Return the translator of a file of names, or raise :class:`Invalid`."""
+        return cls(Names.read(file))
+
     def convert(self, document: Any, key: str = "") -> Any:
         """Return a request, or the value of a key, with labels."""
         return self._anonymizer.convert(document, key)
@@ -462,8 +467,3 @@ class NamesTranslator:
     def restore(self, document: Any) -> Any:
         """Return a response with names."""
         return self._names.restore(document)
-
-
-def read_translator(file: str) -> NamesTranslator:
-    """Return the translator of a file of names, or raise :class:`Invalid`."""
-    return NamesTranslator(Names.read(Path(file)))

@@ -29,7 +29,7 @@ from placement_sched.config.conf import restart_options
 from placement_sched.config.settings import Settings
 from placement_sched.db.migrate import get_newest_revision
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.errors import Invalid
+from placement_sched.errors import Invalid, Unavailable
 from placement_sched.model.clock import read_timestamp, utcnow
 from placement_sched.model.compute_node import RATIOS
 from placement_sched.operations.fleet.cloud import STANDARD_CLASSES, STANDARD_TRAITS
@@ -83,11 +83,21 @@ def add_arguments(parser: argparse.ArgumentParser, *, has_login: bool) -> None:
         )
 
 
+def is_selected(arguments: argparse.Namespace) -> bool:
+    """Return whether a command reads a fleet file."""
+    return any(getattr(arguments, name, None) for name in ("fleet", "look", "nova_conf"))
+
+
+def get_place(arguments: argparse.Namespace) -> str:
+    """Return the path of the file, once it is read."""
+    return str(arguments.fleet)
+
+
 def read_settings(arguments: argparse.Namespace) -> Settings:
     """Return settings for the database of the file, which may be loaded first.
 
     Raises :class:`WrongArguments` for a wrong file, with the place, and for options that cannot be
-    combined.
+    combined, and :class:`Unavailable` if the extension is disabled.
     """
     is_look: bool = getattr(arguments, "look", False)
     for name in ("url", "token", *(() if is_look else ("os_cloud",))):
@@ -96,6 +106,8 @@ def read_settings(arguments: argparse.Namespace) -> Settings:
     if not arguments.fleet and not is_look:
         raise WrongArguments("--nova-conf needs --fleet FILE")
     settings = _read_scheduling(arguments)
+    if "fleet" in settings.DEFAULT.disabled_extensions:
+        raise Unavailable("the extension fleet is disabled by [DEFAULT] disabled_extensions")
     with rejected_arguments():
         if is_look:
             _look(arguments, settings)

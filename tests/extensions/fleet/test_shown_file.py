@@ -271,6 +271,13 @@ def test_answers_about_an_anonymised_file_are_translated_back(run):
     assert (status, printed) == (0, run(*command, "cloud.yaml")[1])
 
 
+def test_disabled_extension_reads_no_file(run, monkeypatch):
+    monkeypatch.setenv("OS_DEFAULT__DISABLED_EXTENSIONS", "fleet")
+    status, printed, errors = run("host", "list", "--fleet", "cloud.yaml")
+    assert (status, printed) == (1, "")
+    assert "the extension fleet is disabled by [DEFAULT] disabled_extensions" in errors
+
+
 def test_variable_of_a_cloud_does_not_replace_the_file(run, monkeypatch):
     monkeypatch.setenv("OS_CLOUD", "prod")
     assert run("host", "list", "--fleet", "cloud.yaml")[0] == 0

@@ -20,7 +20,7 @@ from placement_sched.cli.arguments import (
     parse_positive_number,
     parse_seconds,
 )
-from placement_sched.cli.database import reads_file
+from placement_sched.cli.database import find_cloud_source
 from placement_sched.cli.login import make_adapters
 from placement_sched.cli.output import Column, Output, build_table, is_report, print_output
 from placement_sched.cli.scheduler.scheduler_client import SchedulerClient, open_scheduler
@@ -131,7 +131,7 @@ def check_execution_arguments(arguments: argparse.Namespace) -> None:
     if getattr(arguments, "skip", None) and arguments.resume is None:
         raise WrongArguments("--skip needs --resume")
     if arguments.execute or arguments.resume is not None:
-        if reads_file(arguments):
+        if find_cloud_source(arguments):
             raise WrongArguments("instances of a fleet file cannot be moved: omit --fleet")
         return
     for name in ("cold", "parallel", "stop_on_failure"):
