@@ -10,7 +10,7 @@ import pytest
 from tests.support.commands import run_captured
 from tests.support.repository import EXTENSION_NAMES, IGNORED_COPY_PATTERNS, ROOT
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 
 
 @pytest.mark.parametrize("name", EXTENSION_NAMES)
@@ -24,5 +24,6 @@ def test_core_passes_its_fast_tests_without_an_extension(tmp_path, name):
         cwd=copy,
         # The copy takes precedence over the installed package.
         env={**os.environ, "PYTHONPATH": str(copy)},
+        timeout=1500,
     )
     assert done.returncode == 0, done.stdout[-4000:]
