@@ -86,7 +86,7 @@ ADVICE: Mapping[str, str | Callable[[Json], str]] = {
     "make_room": lambda values: (
         f"free {values['amount']} more of {values['resource_class']} on {values['provider']}"
     ),
-    "ask": lambda values: (
+    "change_request": lambda values: (
         f"request at {'most' if values['amount'] < values['instead_of'] else 'least'} "
         f"{_format_amount(values)}"
     ),
@@ -102,19 +102,19 @@ ADVICE: Mapping[str, str | Callable[[Json], str]] = {
     "join_aggregate": lambda values: (
         f"add {values.get('provider', 'it')} to aggregate {_join_aggregates(values, 'or')}"
     ),
-    "ask_traits": lambda values: f"require {describe_traits(values['traits'])}",
+    "require_traits": lambda values: f"require {describe_traits(values['traits'])}",
     "raise_option limit": lambda values: (
         f"raise {format_option(values)}, or name the host in the request"
     ),
     "enable_service": _join_steps,
     "drop_constraint": lambda values: apply_text(KINDS[values["kind"]].advice, values),
     # Of the hosts and cells that the request names.
-    "ask ignore_hosts": "do not ignore it",
-    "ask requested_hosts": "name this host in the request, or none",
-    "ask requested_cell": "name its cell {cell}, or none",
+    "change_request ignore_hosts": "do not ignore it",
+    "change_request requested_hosts": "name this host in the request, or none",
+    "change_request requested_cell": "name its cell {cell}, or none",
     "enable_cell": "enable its cell {cell}",
     # Of host filters.
-    "ask aggregate_flavors": lambda values: (
+    "change_request aggregate_flavors": lambda values: (
         f"request flavor {' or '.join(values['flavors'])}"
         + (
             f", or add {values['flavor']} to instance_type of the host's aggregates"
@@ -122,11 +122,11 @@ ADVICE: Mapping[str, str | Callable[[Json], str]] = {
             else ""
         )
     ),
-    "ask availability_zone": "request zone {availability_zone}",
-    "ask memory_mb": "request at most {memory_mb} MB of memory",
-    "ask retry": "remove the host from the request's retry hosts",
-    "ask root_gb": "request at most {root_gb} GB of root disk",
-    "ask vcpus": "request at most {vcpus} VCPU",
+    "change_request availability_zone": "request zone {availability_zone}",
+    "change_request memory_mb": "request at most {memory_mb} MB of memory",
+    "change_request retry": "remove the host from the request's retry hosts",
+    "change_request root_gb": "request at most {root_gb} GB of root disk",
+    "change_request vcpus": "request at most {vcpus} VCPU",
     "change_image_properties aggregate_image_property": lambda values: (
         "use an image with "
         + "; ".join(f"{key} {' or '.join(texts)}" for key, texts in values["allowed"].items())

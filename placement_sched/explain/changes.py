@@ -23,7 +23,7 @@ from placement_sched.model.rejection import SuggestedChange
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 
 #: Actions that change the request, not the cloud.
-OF_REQUEST = frozenset({"ask", "ask_traits", "drop_constraint"})
+OF_REQUEST = frozenset({"change_request", "require_traits", "drop_constraint"})
 _Numbers = NDArray[np.int64]
 
 
@@ -66,7 +66,7 @@ def suggest_changes(
         if constraint.is_forbidden:
             values = {"aggregates": [uuid for uuid in uuids if uuid in memberships] or uuids}
             changes.append(SuggestedChange("leave_aggregate", "", {**values, **target}))
-            changes.append(SuggestedChange("ask_traits", "", values))
+            changes.append(SuggestedChange("require_traits", "", values))
         else:
             joined = {"aggregates": uuids, **target}
             changes += [SuggestedChange("join_aggregate", "", joined), suggest_dropping(constraint)]
@@ -118,7 +118,7 @@ def _suggest_amounts(
     for amount in (below.max(initial=0), above[above > 0].min(initial=MAX_INT + 1)):
         if 0 < amount <= MAX_INT:
             changed = {"amount": int(amount), "instead_of": constraint.amount}
-            yield build_change("ask", {**values, **changed})
+            yield build_change("change_request", {**values, **changed})
 
 
 def find_fitting_amounts(

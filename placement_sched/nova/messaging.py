@@ -202,7 +202,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
         """Call a method, or raise ExpectedException, which has the reply."""
         failure: Exception | None = None
         result, is_expected = None, False
-        method, outcome, began = UNKNOWN, "answered", time.perf_counter()
+        method, outcome, began = UNKNOWN, "succeeded", time.perf_counter()
         try:
             method = self._check_method(incoming.message)
             result = super().dispatch(incoming)

@@ -146,7 +146,7 @@ class SchedulerRpc:
         selections = scheduled.selections
         hosts = [best.service_host for best, *_ in selections]
         seconds = time.perf_counter() - began
-        log_selection(document, hosts, build_log_fields(context, _SELECTS, "answered", seconds))
+        log_selection(document, hosts, build_log_fields(context, _SELECTS, "succeeded", seconds))
         return build_primitives(selections) if as_objects else build_dictionaries(selections)
 
     @expose

@@ -252,16 +252,16 @@ def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedCh
     """
     if name == "ignore_hosts":
         names = tuple(entry for entry in spec.ignore_hosts if entry.lower() != host.host.lower())
-        return build_change("ask", kind=name, spec=replace(spec, ignore_hosts=names))
+        return build_change("change_request", kind=name, spec=replace(spec, ignore_hosts=names))
     changed_spec = replace(spec, force_hosts=(), force_nodes=())
     if name == "requested_hosts":
         destination = replace(spec.destination, host=None, node=None)
         changed_spec = replace(changed_spec, requested_destination=destination)
-        return build_change("ask", kind=name, spec=changed_spec)
+        return build_change("change_request", kind=name, spec=changed_spec)
     if name == "requested_cell":
         destination = replace(spec.destination, cell=None, allow_cross_cell_move=False)
         changed_spec = replace(spec, requested_destination=destination)
-        return build_change("ask", kind=name, spec=changed_spec, cell=host.cell_uuid)
+        return build_change("change_request", kind=name, spec=changed_spec, cell=host.cell_uuid)
     return build_change("enable_cell", cell=host.cell_uuid)
 
 

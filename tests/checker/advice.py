@@ -49,7 +49,7 @@ def carry_out_advice(
     rejects the change.
     """
     action = change["action"]
-    if action in ("ask", "ask_traits", "drop_constraint"):
+    if action in ("change_request", "require_traits", "drop_constraint"):
         return build_changed_request(request, rejection.group_suffix, change)
     provider = _find_rejecting_provider(cloud, rejection, change)
     if action in ("free", "make_room"):
@@ -77,7 +77,7 @@ def build_changed_request(
     if change["action"] == "drop_constraint":
         return drop_constraint(request, suffix, change["constraint"], change["detail"])
     group = request.groups[suffix]
-    if change["action"] == "ask":
+    if change["action"] == "change_request":
         amounts = {**group.resources, change["resource_class"]: change["amount"]}
         group = replace(group, resources=amounts)
     else:

@@ -254,7 +254,7 @@ def compare_would_fit_suggestions(case: RequestInCloud) -> Iterator[ResponseWith
                 cloud = _enable_hosts(cloud)
             elif kind == "member_of" and detail == "!in":
                 cloud = _remove_required_traits(cloud)
-            elif change.get("action") == "ask":
+            elif change.get("action") == "change_request":
                 request = build_changed_request(request, rejection.group_suffix, change)
             else:
                 request = drop_constraint(request, rejection.group_suffix, kind, rejection.detail)

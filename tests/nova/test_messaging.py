@@ -176,6 +176,6 @@ def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(
 )
 def test_log_line_of_a_selection_counts_hosts_and_instances(caplog, hosts, words):
     caplog.set_level(logging.INFO)
-    fields = messaging.build_log_fields({}, "select_destinations", "answered", 0.1)
+    fields = messaging.build_log_fields({}, "select_destinations", "succeeded", 0.1)
     messaging.log_selection({"project_id": "demo"}, hosts, fields)
     assert caplog.messages[-1].startswith(words)

@@ -68,7 +68,7 @@ def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
         for row in shared_scheduler.service.read_log_records("selected cn")
         if request in str(row)
     ]
-    assert (line["method"], line["outcome"]) == ("select_destinations", "answered")
+    assert (line["method"], line["outcome"]) == ("select_destinations", "succeeded")
     assert (line["instances"], line["hosts"]) == (2, len(set(hosts)))
     assert hosts[0] in line["message"]
     assert line.items() >= caller_context.items()
@@ -79,7 +79,7 @@ def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
         for row in shared_scheduler.service.read_log_records("slow: select")
         if request in str(row)
     ]
-    assert (slow["levelname"], slow["outcome"]) == ("WARNING", "answered")
+    assert (slow["levelname"], slow["outcome"]) == ("WARNING", "succeeded")
     assert "search" in slow["stages_ms"]
     assert slow["funnel"] == "2"
     assert slow["decision"] == decision["uuid"]

@@ -48,7 +48,7 @@ def test_calls_are_counted_by_outcome_over_all_workers(shared_scheduler):
         conductor.call("run_instance")
     samples = scrape_metrics(shared_scheduler.metrics_url)
     samples.subtract(before)
-    assert samples["rpc_calls_total['answered', 'select_destinations']"] == 4
+    assert samples["rpc_calls_total['select_destinations', 'succeeded']"] == 4
     assert samples["rpc_calls_total['no_valid_host', 'select_destinations']"] == 1
     assert samples["rpc_calls_total['rejected', 'select_destinations']"] == 1
     assert samples["rpc_calls_total['other', 'rejected']"] == 1
@@ -76,7 +76,7 @@ def test_metrics_of_a_killed_worker_are_kept(two_host_nova):
     service.wait_for_log_line("killed by SIGKILL", 2)
     assert list_selected_hosts(two_host_nova.conductor.select_destinations(make_uuid(2)))
     # The first call is counted twice if the worker died before it acknowledged the message.
-    assert scrape_metrics(url)["rpc_calls_total['answered', 'select_destinations']"] in {2, 3}
+    assert scrape_metrics(url)["rpc_calls_total['select_destinations', 'succeeded']"] in {2, 3}
 
 
 @pytest.mark.exhaustive

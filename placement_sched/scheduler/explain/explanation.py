@@ -271,7 +271,7 @@ class _NearMissEvaluation:
             return
         amount = values[index]
         change_values = {"resource_class": name, "amount": amount, "instead_of": requested_amount}
-        change = build_change("ask", change_values)
+        change = build_change("change_request", change_values)
         yield FitSuggestion(
             without=_list_dropped([stage.constraint]),
             hosts=tuple(state.host for state in passed),
@@ -314,7 +314,7 @@ class _NearMissEvaluation:
                 else describe_would_fit(keys, (), names.names, several=several)
             )
             if needed:
-                change = build_change("ask_traits", {"traits": list(needed)})
+                change = build_change("require_traits", {"traits": list(needed)})
             hosts = tuple(state.host for state in states)
             yield FitSuggestion(
                 without=without, hosts=hosts, clause=clause, change=change, exact=exact

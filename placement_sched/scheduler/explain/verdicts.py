@@ -181,9 +181,9 @@ class CloudNames:
             return  # no request may drop this constraint
         if change.action == "remove_trait" and values["traits"] == list(NOT_DISABLED.names):
             yield build_change("enable_service", {"steps": ["enable_service"]})
-        elif change.action == "ask_traits":
+        elif change.action == "require_traits":
             if needed := self.list_needed_traits(values["aggregates"]):
-                yield build_change("ask_traits", {"traits": list(needed)})
+                yield build_change("require_traits", {"traits": list(needed)})
         elif change.action in {"join_aggregate", "leave_aggregate"}:
             uuids = values["aggregates"]
             if change.action == "join_aggregate" and "provider" not in values:
@@ -446,7 +446,7 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
             # The effect of a request with more traits is unknown.
             first_changes = [each.changes[:1] for each in reasons[root]]
             if not rejected[root].is_certain or not all(
-                change and change[0].action != "ask_traits" for change in first_changes
+                change and change[0].action != "require_traits" for change in first_changes
             ):
                 uncertain.add(root)
             dropped = set()

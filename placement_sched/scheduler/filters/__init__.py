@@ -249,7 +249,7 @@ def suggest_smaller(spec: RequestSpec, field: str, maximum: int) -> SuggestedCha
     """Return the change to a flavor with a smaller value of ``field``."""
     change: dict[str, Any] = {field: maximum}
     smaller = replace(spec.flavor, **change)
-    return build_change("ask", change, kind=field, spec=replace(spec, flavor=smaller))
+    return build_change("change_request", change, kind=field, spec=replace(spec, flavor=smaller))
 
 
 def find_aggregate_minimum(

@@ -41,7 +41,7 @@ class AvailabilityZoneFilter(BaseHostFilter):
         for zone in sorted(self._list_zones(host_state)):
             changed = replace(spec_obj, availability_zone=zone)
             values = {"availability_zone": zone}
-            yield build_change("ask", values, kind="availability_zone", spec=changed)
+            yield build_change("change_request", values, kind="availability_zone", spec=changed)
 
     def _list_zones(self, host_state: HostState) -> set[str]:
         names = parse_zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))

@@ -32,7 +32,7 @@ class RetryFilter(BaseHostFilter):
         return lambda host: rejection if (host.host, host.nodename) in nodes else None
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        yield build_change("ask", kind="retry", spec=replace(spec_obj, retry=None))
+        yield build_change("change_request", kind="retry", spec=replace(spec_obj, retry=None))
 
 
 def _collect_node_names(tried: Iterable[TriedHost]) -> frozenset[tuple[str, str]]:

@@ -73,4 +73,6 @@ class AggregateTypeAffinityFilter(BaseHostFilter):
         name = spec_obj.flavor.name
         changed = replace(spec_obj, flavor=replace(spec_obj.flavor, name=names[0]))
         values = {"flavors": names}
-        yield build_change("ask", values, kind="aggregate_flavors", spec=changed, flavor=name)
+        yield build_change(
+            "change_request", values, kind="aggregate_flavors", spec=changed, flavor=name
+        )

@@ -117,7 +117,7 @@ def test_suggestion_that_only_repeats_the_reason_is_not_printed():
     entry = {"words": "2 hosts would fit", "hosts": 2, "without": [stage], "change": None}
     document["funnel"] |= {"obstacle": obstacle, "would_fit": [entry]}
     assert "would fit" not in render_to_text(document)
-    entry["change"] = {"action": "ask"}
+    entry["change"] = {"action": "change_request"}
     assert "2 hosts would fit" in render_to_text(document)
     # A decision of an earlier release has no values.
     entry["change"] = None

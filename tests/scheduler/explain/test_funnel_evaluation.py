@@ -66,7 +66,7 @@ def test_suggestions_free_capacity_or_request_a_smaller_amount(cloud):
         "resource_class": "MEMORY_MB",
         "amount": 2656,
     }
-    assert (ask["action"], ask["amount"], ask["instead_of"]) == ("ask", 5536, 8192)
+    assert (ask["action"], ask["amount"], ask["instead_of"]) == ("change_request", 5536, 8192)
     assert ask["words"] == "request at most 5536 MB of MEMORY_MB"
     assert item["would_pass"] is True
     # The suggested amount passes, a larger amount does not.
@@ -102,7 +102,7 @@ def test_suggestions_are_to_leave_a_reserved_aggregate_or_request_its_trait(clou
     leave, ask = read_suggested_changes(entry)
     assert leave["words"] == "remove it from aggregate agg1"
     assert leave["aggregates"] == [{"uuid": str(UUID(int=1)), "name": "agg1"}]
-    assert (ask["action"], ask["traits"]) == ("ask_traits", [LICENSED_TRAIT])
+    assert (ask["action"], ask["traits"]) == ("require_traits", [LICENSED_TRAIT])
     assert entry["would_pass"] is True
 
     cloud.post_json("/compute/v2.1/os-aggregates/1/action", {"remove_host": {"host": "cn3"}})

@@ -36,7 +36,7 @@ def test_suggested_flavor_is_the_largest_that_fits(kind, amounts, total, left, r
     host = build_host_with_usage(kind, total, left, ratio)
     changes = list(plugin.suggested_changes(host, build_request_for_amounts(kind, *amounts)))
     assert [(change.action, change.values) for change in changes] == (
-        [("ask", largest)] if largest else []
+        [("change_request", largest)] if largest else []
     )
     assert not any(find_rejection(plugin, host, change.spec) for change in changes)
 
