@@ -408,10 +408,10 @@ decision_places = define_table(
 #: command.
 plan_runs = define_uuid_table(
     "sched_plan_runs",
-    # plan, rebalance or drain.
+    # plan, rebalance, drain or evacuation.
     Column("kind", String(16), nullable=False),
     Column("state", String(16), nullable=False),
-    # live or cold.
+    # live, cold or evacuate.
     Column("method", String(16), nullable=False),
     *make_integer_columns("parallel"),
     Column("user_id", make_exact_text(255)),

@@ -224,6 +224,17 @@ _MOVE_OBSTACLES: Mapping[str, str] = {
     "shelved": "it is shelved but not offloaded, and holds its host: offload it",
     "soft-delete": "it is soft-deleted, and holds its host: restore or force-delete it",
 }
+#: Why nova does not evacuate an instance off a dead host, and what to do, by vm state. nova
+#: evacuates active, stopped and failed instances.
+_EVACUATION_OBSTACLES: Mapping[str, str] = {
+    "paused": "it is paused: set its state to error first",
+    "suspended": "it is suspended: set its state to error first",
+    "rescued": "it is in rescue mode: set its state to error first",
+    "resized": "its resize is not confirmed: confirm the resize first",
+    BUILDING: "it is being built: delete it and create it again",
+    "shelved": "it is shelved but not offloaded: wait until its host is back",
+    "soft-delete": "it is soft-deleted, and holds its host: force-delete it",
+}
 
 
 def derive_status(vm_state: str | None, task_state: str | None) -> str:
@@ -241,6 +252,14 @@ def find_move_obstacle(vm_state: str | None, task_state: str | None) -> str | No
     if obstacle is None and task_state:
         return f"nova works on it (task state {task_state}): wait until the task ends"
     return obstacle
+
+
+def find_evacuation_obstacle(vm_state: str | None) -> str | None:
+    """Return why nova does not evacuate an instance, or None if it does.
+
+    A task is no obstacle, because it may have ended with the host. Neither is an unknown state.
+    """
+    return _EVACUATION_OBSTACLES.get((vm_state or "").lower())
 
 
 #: The cell of instances that were never placed. It has no hosts.

@@ -8,13 +8,15 @@ from typing import Any, Self
 
 from placement_sched.model.document import Json
 
-#: The kinds of plans: for simulated changes of the cloud, to rebalance hosts, and to drain hosts.
-PLAN, REBALANCE, DRAIN = "plan", "rebalance", "drain"
-KINDS = (PLAN, REBALANCE, DRAIN)
+#: The kinds of plans: for simulated changes of the cloud, to rebalance hosts, to drain hosts, and
+#: to evacuate hosts that are down.
+PLAN, REBALANCE, DRAIN, EVACUATION = "plan", "rebalance", "drain", "evacuation"
+KINDS = (PLAN, REBALANCE, DRAIN, EVACUATION)
 
-#: Methods of moving an instance: a live migration, or a cold migration that is confirmed.
-LIVE, COLD = "live", "cold"
-METHODS = (LIVE, COLD)
+#: Methods of moving an instance: a live migration, a cold migration that is confirmed, or, for all
+#: moves of an evacuation and no others, an evacuation.
+LIVE, COLD, EVACUATE = "live", "cold", "evacuate"
+METHODS = (LIVE, COLD, EVACUATE)
 
 PLANNED, STARTED, DONE, FAILED, SKIPPED = "planned", "started", "done", "failed", "skipped"
 MOVE_STATES = (PLANNED, STARTED, DONE, FAILED, SKIPPED)

@@ -78,12 +78,14 @@ class _Snapshot:
         policies, states = get_policies(settings, clock), CellStates(connection, settings, clock)
         return cls(connection, clock(), aggregates.all, aggregates.list_for_host, policies, states)
 
-    def build_state(self, service: ServedNode | Service, cell_uuid: str | None) -> Json:
-        """Return the state of a service, with details unless it is enabled and up."""
+    def is_up(self, service: ServedNode | Service, cell_uuid: str | None) -> bool:
         down_time = self.policies.default.settings.DEFAULT.service_down_time
         now = self.now - self.cells.get_reading_age(cell_uuid)
-        is_up = is_recently_seen(service.last_seen_up, bool(service.forced_down), now, down_time)
-        if is_up and not service.disabled:
+        return is_recently_seen(service.last_seen_up, bool(service.forced_down), now, down_time)
+
+    def build_state(self, service: ServedNode | Service, cell_uuid: str | None) -> Json:
+        """Return the state of a service, with details unless it is enabled and up."""
+        if self.is_up(service, cell_uuid) and not service.disabled:
             return {"state": "up"}
         view: Json = {"state": "disabled" if service.disabled else "down"}
         if service.disabled and service.disabled_reason:
@@ -286,19 +288,35 @@ def _select_page(
     return page[: filters.limit]
 
 
+def is_host_up(scheduler: Scheduler, host: str) -> bool:
+    """Return whether the compute service of a host is up, even if disabled.
+
+    Raises :class:`NotFound` if there is no such host.
+    """
+    with scheduler.database.open_snapshot() as connection:
+        snapshot = _Snapshot.read(scheduler, connection)
+        served, records = _find_host(connection, host)
+        cell_uuid = served[0].cell_uuid if served else None
+        return any(each.is_compute and snapshot.is_up(each, cell_uuid) for each in records)
+
+
+def _find_host(connection: Connection, host: str) -> tuple[list[ServedNode], list[Service]]:
+    """Return the nodes and services of a host, or raise :class:`NotFound`."""
+    served = [node for node in hosts.list_served_nodes(connection, host=host) if node.host == host]
+    records = [each for each in services.search(connection, host=host) if each.host == host]
+    if not (served or records):
+        names = {node.host for node in hosts.list_served_nodes(connection)}
+        names.update(service.host for service in services.search(connection))
+        reason = suggest_name("host", host, names) if names else f": {NO_HOSTS}"
+        raise NotFound(f"there is no host {host!r}{reason}", code="scheduler.not_found")
+    return served, records
+
+
 def show_host(scheduler: Scheduler, host: str) -> Json:
     """Return a host with all its parts, or raise :class:`NotFound`."""
     with scheduler.database.open_snapshot() as connection:
         snapshot = _Snapshot.read(scheduler, connection)
-        served = [
-            node for node in hosts.list_served_nodes(connection, host=host) if node.host == host
-        ]
-        records = [each for each in services.search(connection, host=host) if each.host == host]
-        if not (served or records):
-            names = {node.host for node in hosts.list_served_nodes(connection)}
-            names.update(service.host for service in services.search(connection))
-            reason = suggest_name("host", host, names) if names else f": {NO_HOSTS}"
-            raise NotFound(f"there is no host {host!r}{reason}", code="scheduler.not_found")
+        served, records = _find_host(connection, host)
         reports = {report.uuid: report for report in compute_nodes.search(connection, host=host)}
         roots = {node.root_id for node in served if node.root_id is not None}
         trees = hosts.map_trees(connection, roots)

@@ -251,4 +251,5 @@ def _build_error(response: ServiceResponse, base: str) -> Error:
     fault = error.get("fault")
     is_fault = isinstance(fault, dict) and {"problem", "path"} <= fault.keys()
     error_class = NotFound if response.status == 404 else Error
-    return error_class(f"{detail}{suffix}", fault={**fault, "rest": suffix} if is_fault else None)
+    data = {**fault, "rest": suffix} if is_fault else None
+    return error_class(f"{detail}{suffix}", code=code or None, fault=data)

@@ -6,7 +6,7 @@ scheduled on its own host again. If the host rejects the instance, the instance 
 capacity for the next instances. An instance stays if its host rejects it even before the changes.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
@@ -190,14 +190,22 @@ class Mover:
             result += self._move_equal(equal, extra)
         return result
 
-    def migrate(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
-        """Move instances as :meth:`move`, if nova migrates them in their state.
+    def migrate(
+        self,
+        moving: Sequence[MovingInstance],
+        *,
+        avoid: Iterable[str],
+        find_obstacle: Callable[[MovingInstance], str | None] | None = None,
+    ) -> MovePlan:
+        """Move instances as :meth:`move`, unless they have an obstacle.
 
-        Instances in other states are stuck.
+        ``find_obstacle`` returns it, by default why nova does not migrate an instance in its state.
+        Instances with an obstacle are stuck.
         """
+        find_obstacle = find_obstacle or self.find_obstacle_to_move
         movable, stuck = [], []
         for instance in moving:
-            if reason := self.find_obstacle_to_move(instance):
+            if reason := find_obstacle(instance):
                 record = instance.record
                 stuck.append(StuckInstance(record.uuid, record.host or "", reason))
             elif instance.record.vm_state != OFFLOADED:
@@ -205,13 +213,16 @@ class Mover:
         return self.move(movable, avoid=avoid) + MovePlan(stuck=tuple(stuck))
 
     def find_obstacle_to_move(self, instance: MovingInstance) -> str | None:
-        """Return why nova does not migrate an instance now, or None if it does.
+        """Return why nova does not migrate an instance now, or None if it does."""
+        return find_move_obstacle(self.find_state(instance), instance.record.task_state)
 
-        Without nova's databases, a claimed instance stays ``building``, which is no obstacle.
+    def find_state(self, instance: MovingInstance) -> str | None:
+        """Return the vm state of an instance, None if it is unknown.
+
+        Without nova's databases, a claimed instance stays ``building``, whatever its state is.
         """
-        vm_state, task_state = instance.record.vm_state, instance.record.task_state
-        is_claim = vm_state == BUILDING and not self._is_synced
-        return find_move_obstacle(None if is_claim else vm_state, task_state)
+        vm_state = instance.record.vm_state
+        return None if vm_state == BUILDING and not self._is_synced else vm_state
 
     def find_obstacle_to_stay(self, instance: MovingInstance) -> "PartialFit | None":
         """Return why an instance cannot stay on its host, or None if it can.

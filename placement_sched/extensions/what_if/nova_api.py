@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client of nova's compute API, for migrations and compute services.
+"""Client of nova's compute API, for migrations, evacuations and services.
 
-The client never forces the target of a migration, so that nova's scheduler always checks it.
+The client never forces the target of an instance, so that nova's scheduler always checks it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -12,11 +13,17 @@ from urllib.parse import quote
 from keystoneauth1.adapter import Adapter
 
 from placement_sched.clients.session import RemoteService
+from placement_sched.errors import ServiceFailed
 
-#: The microversion of all requests, and its release. ``block_migration`` may be auto since 2.25,
-#: the scheduler checks the target of live migrations since 2.30, services have uuids since 2.53,
-#: and cold migrations have a target since 2.56 ("Microversion history" of the reference).
+#: The microversion of requests, and its release. ``block_migration`` may be auto since 2.25, the
+#: scheduler checks the target of evacuations since 2.29 and of live migrations since 2.30,
+#: services have uuids since 2.53, and cold migrations have a target since 2.56 ("Microversion
+#: history" of the reference).
 VERSION = ("2.56", "Queens")
+#: The microversion from which evacuated instances arrive stopped, unless their state was error.
+STOPPING_VERSION = ("2.95", "2023.1 Antelope")
+#: The microversion that added file shares.
+_SHARES_VERSION = ("2.97", "2025.1 Epoxy")
 
 #: Statuses of a rejected request. The response has a sentence for the caller.
 _REJECTED = (400, 403, 404, 409)
@@ -48,20 +55,30 @@ class ComputeService:
     host: str
     is_disabled: bool
     disabled_reason: str | None = None
+    is_up: bool = True
 
 
 class Nova:
     """Client of nova, with the rights of an administrator.
 
+    ``version`` is the microversion of its requests and the release that added it.
+
     Every method raises :class:`~placement_sched.errors.ServiceFailed` if nova does not answer
     according to its API. No request is repeated, because nova could start a migration twice.
     """
 
-    def __init__(self, adapter: Adapter, timeout: float | None = None) -> None:
+    def __init__(
+        self, adapter: Adapter, timeout: float | None = None, version: tuple[str, str] = VERSION
+    ) -> None:
         adapter.connect_retries = adapter.status_code_retries = 0
-        self._service = RemoteService(adapter, "compute", timeout, version=VERSION)
+        self._adapter, self._timeout = adapter, timeout
+        self._service = RemoteService(adapter, "compute", timeout, version=version)
         #: URL of the compute API.
         self.url = self._service.url
+
+    def with_version(self, version: tuple[str, str]) -> "Nova":
+        """Return this client with another microversion."""
+        return Nova(self._adapter, self._timeout, version)
 
     def find_server(self, uuid: str) -> NovaServer | None:
         """Return an instance, or None if nova has no such instance."""
@@ -91,12 +108,32 @@ class Nova:
         """Confirm a cold migration, and return why nova rejects it, or None."""
         return self._act(uuid, {"confirmResize": None}, 204)
 
-    def find_migration_status(self, uuid: str) -> str | None:
-        """Return the status of the newest migration (None: no migration)."""
+    def evacuate(self, uuid: str, host: str) -> str | None:
+        """Start an evacuation, and return why nova rejects it, or None."""
+        return self._act(uuid, {"evacuate": {"host": host}}, 200)
+
+    def list_with_shares(self, uuids: Iterable[str]) -> list[str]:
+        """Return the instances with file shares, none if nova shows no shares."""
+        service = RemoteService(self._adapter, "compute", self._timeout, version=_SHARES_VERSION)
+        paths = {uuid: f"/servers/{quote(uuid, safe='')}/shares" for uuid in uuids}
+        with suppress(ServiceFailed):
+            return [uuid for uuid, path in paths.items() if service.read_list(path, "shares", dict)]
+        return []
+
+    def find_migration_status(self, uuid: str, kind: str | None = None) -> str | None:
+        """Return the status of the newest migration (None: no migration).
+
+        ``kind`` is the type of the migration, by default any type.
+        """
         path = "/os-migrations"
         response = self._service.get_json("GET", path, params={"instance_uuid": uuid})
         with self._service.translate_shape_errors(path):
-            newest = max(response.document["migrations"], key=lambda row: row["id"], default=None)
+            rows = [
+                row
+                for row in response.document["migrations"]
+                if kind is None or row["migration_type"] == kind
+            ]
+            newest = max(rows, key=lambda row: row["id"], default=None)
             return None if newest is None else str(newest["status"])
 
     def find_compute_service(self, host: str) -> ComputeService | None:
@@ -151,4 +188,5 @@ def _read_service(service: Mapping[str, Any]) -> ComputeService:
         host=str(service["host"]),
         is_disabled=service["status"] == "disabled",
         disabled_reason=service.get("disabled_reason"),
+        is_up=service["state"] == "up",
     )

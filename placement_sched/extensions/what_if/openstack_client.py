@@ -5,6 +5,12 @@ from placement_sched.cli.openstack_client import ReportedList, define_command
 
 _FOLDER = "placement_sched.extensions.what_if.cli"
 
+HostEvacuate = define_command(
+    ReportedList,
+    "placement_sched.cli.scheduler.hosts",
+    "host evacuate",
+    "Show the new hosts of the instances of a host that is down.",
+)
 Capacity = define_command(
     ReportedList, f"{_FOLDER}.capacity", "capacity", "Count the instances that still fit."
 )

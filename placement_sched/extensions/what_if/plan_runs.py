@@ -21,15 +21,23 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, NotFound, ServiceFailed, shorten
 from placement_sched.extensions.what_if import store as plan_runs
 from placement_sched.extensions.what_if.drain_plan import check_move
+from placement_sched.extensions.what_if.evacuation import check_hosts_are_down
 from placement_sched.extensions.what_if.nova_api import Nova, NovaServer
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS
 from placement_sched.model.context import NO_REQUEST, RequestIds
 from placement_sched.model.document import Json
-from placement_sched.model.instance import COLD_STATES, LIVE_STATES, find_move_obstacle
+from placement_sched.model.instance import (
+    COLD_STATES,
+    LIVE_STATES,
+    find_evacuation_obstacle,
+    find_move_obstacle,
+)
 from placement_sched.model.names import suggest_name
 from placement_sched.model.plan_run import (
     COLD,
     DONE,
+    EVACUATE,
+    EVACUATION,
     FAILED,
     FINAL_STATES,
     LIVE,
@@ -49,8 +57,22 @@ def create_run(scheduler: Scheduler, body: Json, user_id: str | None = None) -> 
     """Record a run with the moves of a plan, all planned, and return it.
 
     Raises :class:`Invalid`, with the JSON path, for a repeated instance and for a move to the
-    source host.
+    source host. An evacuation needs hosts that are down, or :class:`Conflict` is raised, and the
+    operator's word ``fenced`` in the request: no instance of these hosts can run or write any more.
     """
+    if (body["kind"] == EVACUATION) is not (body["method"] == EVACUATE):
+        raise Invalid(
+            f"the method of a run of kind {body['kind']} cannot be {body['method']}",
+            json_path="$.method",
+        )
+    if body["kind"] == EVACUATION:
+        if (body.get("request") or {}).get("fenced") is not True:
+            raise Invalid(
+                "fenced must be true: switch the host off first, or cut it off from storage and "
+                "networks, since a disk with two writers is lost",
+                json_path="$.request.fenced",
+            )
+        check_hosts_are_down(scheduler, {move["from"] for move in body["moves"]}, "$.moves")
     run = PlanRun(
         uuid=str(UUID(int=scheduler.random.getrandbits(128), version=4)),
         kind=body["kind"],
@@ -184,6 +206,8 @@ _TO_CONFIRM = "VERIFY_RESIZE"
 _ERROR = "ERROR"
 #: nova's statuses of a migration whose confirmation has begun or ended.
 _CONFIRMING = ("confirming", "confirmed")
+#: nova's type of migrations that are evacuations, and their statuses until the instance arrives.
+_EVACUATION_TYPE, _EVACUATING = "evacuation", ("accepted", "pre-migrating")
 
 
 #: Callback that changes the run in the journal, or the move of an instance if its uuid is passed,
@@ -212,7 +236,8 @@ class PlanExecution:
     """An execution of a run, with at most ``parallel`` moves at a time.
 
     ``change`` calls :func:`change_run` or :func:`change_move`. ``method`` is the way to move
-    active instances. Stopped instances move cold, and paused instances live. ``timeout`` is the
+    active instances. Unless it is an evacuation, stopped instances move cold, and paused instances
+    live. ``timeout`` is the
     maximum number of seconds of a move. With ``stops_on_failure``, no further move starts after a
     failure. When the state of a move changes, ``report`` is called with the move, its new state,
     and a sentence if it has failed, was skipped, or is of a locked instance.
@@ -270,8 +295,8 @@ class PlanExecution:
         """
         for move in moves:
             if move.was_started:
-                server = self.nova.find_server(move.instance)
-                if server is not None and _is_busy(server):
+                server, is_busy = self._read_server(move.instance)
+                if server is not None and is_busy:
                     self._add_active_move(move, is_own=False)
                     continue
                 if server and server.host == move.target and server.status != _ERROR:
@@ -295,15 +320,15 @@ class PlanExecution:
 
     def _start(self, move: RunMove) -> bool:
         """Start, skip or fail a move, or return False if it has to wait."""
-        server = self.nova.find_server(move.instance)
+        server, is_busy = self._read_server(move.instance)
         if server is None:
             self._end_move(move, SKIPPED, "nova has no such instance any more")
         elif server.host != move.source:
             host = server.host or "no host"
             self._end_move(move, SKIPPED, f"it is on {host} now, not on {move.source}")
-        elif server.status == _ERROR:
+        elif server.status == _ERROR and self.method != EVACUATE:
             self._end_move(move, SKIPPED, f"nova cannot move it: {_describe_error(server)}")
-        elif obstacle := find_move_obstacle(server.vm_state, server.task_state):
+        elif obstacle := self._find_obstacle(server, is_busy=is_busy):
             self._end_move(move, FAILED, obstacle)
         elif rejection := self.change({"state": STARTED}, move.instance)["rejection"]:
             if self._active_moves:
@@ -315,10 +340,31 @@ class PlanExecution:
             self._request_migration(move, server)
         return True
 
+    def _read_server(self, uuid: str) -> tuple[NovaServer | None, bool]:
+        """Return an instance of nova, and whether nova is moving it.
+
+        The status of an evacuation is read first, since it ends after the instance has arrived.
+        The task is no measure of it: a task may be older, and ends before the arrival.
+        """
+        if self.method == EVACUATE:
+            status = self.nova.find_migration_status(uuid, _EVACUATION_TYPE)
+            return self.nova.find_server(uuid), status in _EVACUATING
+        server = self.nova.find_server(uuid)
+        return server, server is not None and _is_busy(server)
+
+    def _find_obstacle(self, server: NovaServer, *, is_busy: bool) -> str | None:
+        if self.method != EVACUATE:
+            return find_move_obstacle(server.vm_state, server.task_state)
+        if is_busy:
+            return "nova already evacuates it: wait until this ends"
+        return find_evacuation_obstacle(server.vm_state)
+
     def _request_migration(self, move: RunMove, server: NovaServer) -> None:
         state = server.vm_state
         is_cold = state in COLD_STATES if self.method == COLD else state not in LIVE_STATES
         migrate = self.nova.cold_migrate if is_cold else self.nova.live_migrate
+        if self.method == EVACUATE:
+            migrate = self.nova.evacuate
         active_move = self._add_active_move(move)
         try:
             rejection = migrate(move.instance, move.target)
@@ -337,20 +383,24 @@ class PlanExecution:
     def _poll(self, active_move: _ActiveMove) -> None:
         """Read the instance of a move from nova, and end the move if possible."""
         try:
-            server = self.nova.find_server(active_move.move.instance)
+            server, is_busy = self._read_server(active_move.move.instance)
         except ServiceFailed:
             active_move.poll_failures += 1
             if active_move.poll_failures >= MAX_POLL_FAILURES:
                 raise
             return
         active_move.poll_failures = 0
-        self._follow(active_move, server)
+        self._follow(active_move, server, is_busy=is_busy)
 
-    def _follow(self, active_move: _ActiveMove, server: NovaServer | None) -> None:
+    def _follow(
+        self, active_move: _ActiveMove, server: NovaServer | None, *, is_busy: bool
+    ) -> None:
         move = active_move.move
+        # nova also evacuates an instance in ERROR.
+        is_evacuating = is_busy and self.method == EVACUATE
         if server is None:
             self._end_move(move, SKIPPED, "it was deleted during its move")
-        elif server.status == _ERROR:
+        elif server.status == _ERROR and not is_evacuating:
             self._end_move(move, FAILED, _describe_error(server))
         elif (
             server.status == _TO_CONFIRM
@@ -358,7 +408,7 @@ class PlanExecution:
             and not active_move.is_confirmed
         ):
             self._confirm(active_move, server)
-        elif _is_busy(server):
+        elif is_busy:
             if self.monotonic() >= active_move.deadline:
                 self._end_move(move, FAILED, f"nova has not finished it after {self.timeout:g} s")
         elif server.host == move.target:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compute API of our own: migrations of servers and compute services, over HTTP."""
+"""A compute API of our own: moves of servers and compute services, over HTTP."""
 
 import json
 import threading
@@ -29,12 +29,25 @@ _VM_STATES = {
     "VERIFY_RESIZE": "resized",
 }
 #: The statuses of servers that nova migrates, by action.
-_MOVABLE = {"os-migrateLive": ("ACTIVE", "PAUSED"), "migrate": ("ACTIVE", "SHUTOFF")}
-_NOT_FOUND, _CONFLICT = "404 Not Found", "409 Conflict"
+_MOVABLE = {
+    "os-migrateLive": ("ACTIVE", "PAUSED"),
+    "migrate": ("ACTIVE", "SHUTOFF"),
+    "evacuate": ("ACTIVE", "SHUTOFF", "ERROR"),
+}
+_MIGRATION_TYPES = {
+    "os-migrateLive": "live-migration",
+    "migrate": "migration",
+    "evacuate": "evacuation",
+}
+#: The microversion, as a number after 2, from which evacuated servers arrive stopped, and the
+#: microversion that added file shares.
+_STOPPING, _WITH_SHARES = 95, 97
+_BAD_REQUEST, _NOT_FOUND, _CONFLICT = "400 Bad Request", "404 Not Found", "409 Conflict"
+_NOT_ACCEPTABLE = "406 Not Acceptable"
 
 
 class FakeNova:
-    """Compute API 2.56, as far as the execution of plans needs it (its API reference).
+    """Compute API, as far as the execution of plans needs it (its API reference).
 
     A server arrives at its target after ``polls`` requests that show it.
     """
@@ -60,11 +73,17 @@ class FakeNova:
         self.watch: Callable[[str, str], None] = lambda *_: None
         #: Status and document of every response, if set.
         self.failure: tuple[str, Any] | None = None
-        self.version = "compute 2.56"
+        #: The microversion of every response, by default as requested.
+        self.version: str | None = None
+        #: The newest microversion, as a number after 2.
+        self.newest = 100
+        #: Servers with file shares.
+        self.shared: set[str] = set()
         self.is_admin = True
         self.max_moving = 0
         self._moves: dict[str, list[Any]] = {}
         self._migrations: list[JsonObject] = []
+        self._minor = 0
         self._lock = threading.Lock()
 
     def add_server(self, uuid: str, host: str, status: str = "ACTIVE") -> None:
@@ -84,7 +103,11 @@ class FakeNova:
             "host": host,
             "status": "enabled" if reason is None else "disabled",
             "disabled_reason": reason,
+            "state": "up",
         }
+
+    def force_down(self, host: str) -> None:
+        self.services[host]["state"] = "down"
 
     def _show_server(self, uuid: str) -> JsonObject:
         server = self.servers[uuid]
@@ -118,10 +141,15 @@ class FakeNova:
             self.seen.append((method, path, body))
             self.watch(method, path)
             query = parse_qs(environ["QUERY_STRING"])
-            status, document = self.failure or self._build_response(method, path, query, body)
+            version = environ["HTTP_OPENSTACK_API_VERSION"]
+            self._minor = int(version.rpartition(".")[2])
+            if self._minor > self.newest:
+                status, document = _NOT_ACCEPTABLE, _build_error("computeFault", 406, "unknown")
+            else:
+                status, document = self.failure or self._build_response(method, path, query, body)
         content = b"" if document is None else json.dumps(document).encode()
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
-        start_response(status, [*headers, ("OpenStack-API-Version", self.version)])
+        start_response(status, [*headers, ("OpenStack-API-Version", self.version or version)])
         return [content]
 
     def _build_response(
@@ -151,6 +179,9 @@ class FakeNova:
             return _NOT_FOUND, _build_error(
                 "itemNotFound", 404, f"Instance {uuid} could not be found."
             )
+        if action == "shares":
+            assert self._minor >= _WITH_SHARES
+            return _OK, {"shares": [{"share_id": "s1"}] if uuid in self.shared else []}
         if action:
             return self._perform_action(uuid, body)
         self._advance_migration(uuid)
@@ -169,35 +200,55 @@ class FakeNova:
                 return _CONFLICT, _build_error("conflictingRequest", 409, "not resized")
             server["status"] = server.pop("status before", "ACTIVE")
             return _NO_CONTENT, None
-        if server["OS-EXT-STS:task_state"] or server["status"] not in _MOVABLE[name]:
+        is_evacuation = name == "evacuate"
+        is_busy = server["OS-EXT-STS:task_state"] and not is_evacuation
+        if is_busy or server["status"] not in _MOVABLE[name]:
             return _CONFLICT, _build_error("conflictingRequest", 409, f"Cannot {name!r} it now.")
+        if is_evacuation and self.services[self.host(uuid)]["state"] == "up":
+            message = f"Compute service of {self.host(uuid)} is still in use."
+            return _BAD_REQUEST, _build_error("badRequest", 400, message)
         assert "force" not in details
-        server["OS-EXT-STS:task_state"] = "migrating"
-        number = len(self._migrations) + 1
-        self._migrations.append({"id": number, "instance_uuid": uuid, "status": "running"})
+        assert uuid not in self._moves
+        server["OS-EXT-STS:task_state"] = "rebuilding" if is_evacuation else "migrating"
+        self._migrations.append(
+            {
+                "id": len(self._migrations) + 1,
+                "instance_uuid": uuid,
+                "status": "accepted" if is_evacuation else "running",
+                "migration_type": _MIGRATION_TYPES[name],
+            }
+        )
+        if is_evacuation and self._minor >= _STOPPING and server["status"] == "ACTIVE":
+            server["status at arrival"] = "SHUTOFF"
         self._moves[uuid] = [name, details["host"], self.polls]
         self.max_moving = max(self.max_moving, len(self._moves))
-        return _ACCEPTED, None
+        return (_OK if is_evacuation else _ACCEPTED), None
 
     def _advance_migration(self, uuid: str, *, at_once: bool = False) -> None:
         """Bring a migration a poll nearer to its end."""
         if uuid not in self._moves or uuid in self.held:
             return
         name, target, remaining = self._moves[uuid]
-        if remaining and not at_once:
-            self._moves[uuid][2] -= 1
-            return
-        del self._moves[uuid]
         server, source = self.servers[uuid], self.host(uuid)
         newest = [each for each in self._migrations if each["instance_uuid"] == uuid][-1]
+        if remaining and not at_once:
+            self._moves[uuid][2] -= 1
+            if name == "evacuate":
+                # The task ends before the server has its new host.
+                newest["status"], server["OS-EXT-STS:task_state"] = "pre-migrating", None
+            return
+        del self._moves[uuid]
         server["OS-EXT-STS:task_state"] = None
         if uuid in self.breaking:
             server.update({"status": "ERROR", "fault": {"message": self.breaking[uuid]}})
         if uuid in self.failing or uuid in self.breaking:
             newest["status"] = "error"
             return
-        newest["status"] = "completed"
+        newest["status"] = "done" if name == "evacuate" else "completed"
         server["OS-EXT-SRV-ATTR:host"] = target
+        if name == "evacuate":
+            arrived = "ACTIVE" if server["status"] == "ERROR" else server["status"]
+            server["status"] = server.pop("status at arrival", arrived)
         if name == "migrate":
             server["status before"] = server["status"]
             server["status"] = "VERIFY_RESIZE"

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placement_sched.extensions.what_if.plan_runs import PlanExecution
-from placement_sched.model.plan_run import DONE, FAILED, PLANNED, SKIPPED, STARTED, RunMove
+from placement_sched.model.plan_run import DONE, FAILED, METHODS, PLANNED, SKIPPED, STARTED, RunMove
 from tests.exploring import scale_example_count
 from tests.extensions.what_if.compute_service import build_nova_client, run_nova
 from tests.support.scheduling import make_uuid
@@ -173,18 +173,19 @@ def test_instance_that_is_deleted_in_its_move_is_skipped(nova):
     kills=st.lists(
         st.tuples(st.sampled_from([KeyboardInterrupt, KilledProcess]), st.integers(0, 5))
     ),
-    is_cold=st.booleans(),
+    method=st.sampled_from(METHODS),
 )
 def test_random_interruptions_never_repeat_a_move_that_nova_has_made(
-    number, parallel, polls, failing, kills, is_cold
+    number, parallel, polls, failing, kills, method
 ):
     with run_nova() as nova:
         uuids = add_servers(nova, number)
+        nova.add_service("cn1")
+        nova.force_down("cn1")
         nova.polls = polls
         nova.failing = {make_uuid(index) for index in failing} & set(uuids)
         failures = len(nova.failing)
         journal = InMemoryMoveJournal(uuids)
-        method = "cold" if is_cold else "live"
         for exception, remaining in [*kills, *[(None, 0)] * (failures + 1)]:
             budget = iter(range(remaining))
 

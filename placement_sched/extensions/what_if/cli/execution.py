@@ -4,7 +4,7 @@
 import argparse
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import itemgetter
@@ -27,7 +27,12 @@ from placement_sched.cli.scheduler.scheduler_client import SchedulerClient, open
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.errors import Conflict, Error, Invalid, NotFound, shorten
 from placement_sched.extensions.what_if.cli.plan_output import print_line
-from placement_sched.extensions.what_if.nova_api import Nova
+from placement_sched.extensions.what_if.nova_api import (
+    STOPPING_VERSION,
+    VERSION,
+    ComputeService,
+    Nova,
+)
 from placement_sched.extensions.what_if.plan_runs import PlanExecution
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.document import Json
@@ -35,6 +40,8 @@ from placement_sched.model.names import canonicalize_uuid, format_count, suggest
 from placement_sched.model.plan_run import (
     COLD,
     DONE,
+    EVACUATE,
+    EVACUATION,
     FINAL_STATES,
     LIVE,
     MOVE_STATES,
@@ -76,9 +83,14 @@ def add_nova_url(group: ArgumentGroup) -> None:
     )
 
 
-def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = True) -> None:
-    """Add the options for executing a plan, with ``--resume`` if ``resumes``."""
-    parser.set_defaults(execute=False, resume=None)
+def add_execution_arguments(
+    parser: argparse.ArgumentParser, *, resumes: bool = True, evacuates: bool = False
+) -> None:
+    """Add the options for executing a plan, with ``--resume`` if ``resumes``.
+
+    A command that ``evacuates`` has other methods than migrations.
+    """
+    parser.set_defaults(execute=False, resume=None, cold=False)
     if isinstance(parser, EmbeddedParser):  # the openstack command only shows plans
         return
     group = parser.add_argument_group("execution")
@@ -99,12 +111,26 @@ def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = 
             default=[],
             help="with --resume: do not move this instance (uuid, repeatable)",
         )
-    group.add_argument(
-        "--cold",
-        action="store_true",
-        help="migrate active instances cold and confirm (default: live). Stopped instances always "
-        "move cold, and paused instances live",
-    )
+    if evacuates:
+        group.add_argument(
+            "--fenced",
+            action="store_true",
+            help="confirm that no instance of the host runs or writes to a disk any more, for "
+            "example because the host is switched off. Needed by --execute",
+        )
+        group.add_argument(
+            "--running",
+            action="store_true",
+            help="let active instances run on arrival, as nova did before 2023.1 (default: they "
+            "arrive stopped)",
+        )
+    else:
+        group.add_argument(
+            "--cold",
+            action="store_true",
+            help="migrate active instances cold and confirm (default: live). Stopped instances "
+            "always move cold, and paused instances live",
+        )
     group.add_argument(
         "--stop-on-failure",
         action="store_true",
@@ -134,7 +160,7 @@ def check_execution_arguments(arguments: argparse.Namespace) -> None:
         if find_cloud_source(arguments):
             raise WrongArguments("instances of a fleet file cannot be moved: omit --fleet")
         return
-    for name in ("cold", "parallel", "stop_on_failure"):
+    for name in ("cold", "fenced", "running", "parallel", "stop_on_failure"):
         if getattr(arguments, name, None):
             raise WrongArguments(f"--{name.replace('_', '-')} needs --execute")
 
@@ -153,6 +179,32 @@ def open_nova(arguments: argparse.Namespace) -> Iterator[Nova]:
     raise Invalid(
         "nova's compute API is not set: add --os-cloud or --nova-url, or set $OS_AUTH_URL"
     )
+
+
+def find_compute_service(nova: Nova, host: str) -> ComputeService:
+    """Return nova's compute service of a host, or raise :class:`NotFound`."""
+    service = nova.find_compute_service(host)
+    if service is None:
+        suggestion = suggest_name(
+            "host", host, {each.host for each in nova.list_compute_services()}
+        )
+        raise NotFound(f"nova has no compute service on host {host!r}{suggestion}")
+    return service
+
+
+def prepare_evacuation(nova: Nova, hosts: Iterable[str], request: Json) -> Nova:
+    """Return the client for an evacuation of hosts that are down in nova.
+
+    ``request`` is the request of the run. Raises :class:`WrongArguments` if a host is up.
+    """
+    nova = nova.with_version(VERSION if request.get("running") else STOPPING_VERSION)
+    for host in hosts:
+        if find_compute_service(nova, host).is_up:
+            raise WrongArguments(
+                f"host {host} is up in nova, which evacuates only hosts that are down. If it is "
+                f"dead, force it down: openstack compute service set --down {host} nova-compute"
+            )
+    return nova
 
 
 def execute_plan(
@@ -180,7 +232,7 @@ def execute_plan(
     ]
     body = {
         "kind": kind,
-        "method": COLD if arguments.cold else LIVE,
+        "method": EVACUATE if kind == EVACUATION else COLD if arguments.cold else LIVE,
         "parallel": min(arguments.parallel or 1, MAX_PLAN_MOVES),
         "executor": executor,
         "moves": [{key: move[key] for key in ("instance", "from", "to")} for move in plan["moves"]],
@@ -198,9 +250,15 @@ def execute_plan(
 def resume_run(arguments: argparse.Namespace) -> int:
     """Carry out the open moves of a recorded run, and return the exit status."""
     executor = str(uuid4())
-    with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
+    with open_scheduler(arguments) as scheduler, open_nova(arguments) as client:
+        nova, run = client, scheduler.get("plan_runs", arguments.resume)
         if arguments.skip:
-            _check_skipped(scheduler.get("plan_runs", arguments.resume), arguments.skip)
+            _check_skipped(run, arguments.skip)
+        if run["method"] == EVACUATE:
+            if arguments.cold:
+                raise WrongArguments("--cold: the run evacuates a host")
+            hosts = sorted({move["from"] for move in run["moves"]})
+            nova = prepare_evacuation(nova, hosts, run["request"])
         body = {"executor": executor, "state": RUNNING}
         run = scheduler.put("plan_runs", arguments.resume, body=body)
         skipped = {"executor": executor, "state": SKIPPED, "error": "skipped by --skip"}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``host drain`` and ``host undrain``: empty a host for maintenance."""
+"""``host drain``, ``host undrain`` and ``host evacuate``: empty a host."""
 
 import argparse
 import sys
 from operator import itemgetter
 
-from placement_sched.cli.arguments import Commands, add_command
+from placement_sched.cli.arguments import Commands, WrongArguments, add_command
 from placement_sched.cli.output import Column, Output, is_report, print_output, show_waiting
 from placement_sched.cli.scheduler.request_options import replace_json_paths
 from placement_sched.cli.scheduler.scheduler_client import (
@@ -13,19 +13,22 @@ from placement_sched.cli.scheduler.scheduler_client import (
     add_common_arguments,
     open_scheduler,
 )
-from placement_sched.errors import NotFound
+from placement_sched.errors import Error
 from placement_sched.extensions.what_if.cli.execution import (
     add_execution_arguments,
     add_nova_url,
     check_execution_arguments,
     execute_plan,
+    find_compute_service,
     open_nova,
+    prepare_evacuation,
 )
 from placement_sched.extensions.what_if.cli.plan_output import print_line, print_plan
-from placement_sched.extensions.what_if.nova_api import ComputeService, Nova
+from placement_sched.extensions.what_if.evacuation import HOST_IS_UP
+from placement_sched.extensions.what_if.nova_api import Nova
 from placement_sched.model.document import Json
-from placement_sched.model.names import shorten_names, suggest_name
-from placement_sched.model.plan_run import DRAIN
+from placement_sched.model.names import shorten_names
+from placement_sched.model.plan_run import DRAIN, EVACUATION
 
 #: Default reason of a drained host.
 _DRAINED = "drained by placement-sched"
@@ -50,6 +53,12 @@ def register(group: Commands) -> None:
     parser.add_argument("host", metavar="HOST", type=_read_host, help="name of the host")
     add_nova_url(parser.add_argument_group("execution"))
     add_common_arguments(parser)
+    summary = "show the new hosts of the instances of a host that is down, or evacuate it"
+    parser = add_command(group, "evacuate", summary, run_evacuate)
+    parser.add_examples("cn1", "cn1 --execute --fenced")
+    parser.add_argument("host", metavar="HOST", type=_read_host, help="name of the host")
+    add_execution_arguments(parser, resumes=False, evacuates=True)
+    add_common_arguments(parser, reads_cloud=True)
 
 
 def _read_host(text: str) -> str:
@@ -86,7 +95,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
 
 
 def _disable(nova: Nova, arguments: argparse.Namespace) -> None:
-    service = _find_service(nova, arguments.host)
+    service = find_compute_service(nova, arguments.host)
     reason = arguments.reason or service.disabled_reason or _DRAINED
     if not service.is_disabled or reason != service.disabled_reason:
         nova.disable(service, reason)
@@ -107,7 +116,7 @@ def _report_remaining_instances(nova: Nova, host: str) -> int:
 def run_undrain(arguments: argparse.Namespace) -> int:
     """Enable the compute service of a host, and print why it was disabled."""
     with open_nova(arguments) as nova:
-        service = _find_service(nova, arguments.host)
+        service = find_compute_service(nova, arguments.host)
         if service.is_disabled:
             nova.enable(service)
     row = {"host": arguments.host, "was_disabled": service.is_disabled}
@@ -121,11 +130,52 @@ def run_undrain(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _find_service(nova: Nova, host: str) -> ComputeService:
-    service = nova.find_compute_service(host)
-    if service is None:
-        suggestion = suggest_name(
-            "host", host, {compute_service.host for compute_service in nova.list_compute_services()}
+def run_evacuate(arguments: argparse.Namespace) -> int:
+    """Print new hosts for a host's instances or, with ``--execute``, evacuate."""
+    body = {"host": arguments.host}
+    check_execution_arguments(arguments)
+    if arguments.execute and not arguments.fenced:
+        raise WrongArguments(
+            f"--execute needs --fenced: switch {arguments.host} off, or cut it off from storage "
+            "and networks, since a disk with two writers is lost"
         )
-        raise NotFound(f"nova has no compute service on host {host!r}{suggestion}")
-    return service
+    with open_scheduler(arguments) as scheduler:
+        plan = _plan_evacuation(scheduler, body)
+        if not arguments.execute:
+            print_plan(arguments, plan, scheduler.map_aggregate_names())
+            if is_report(arguments):
+                print_line("nothing was changed: --execute --fenced evacuates the instances")
+            return 0
+        request = {**body, "fenced": True, "running": arguments.running}
+        with open_nova(arguments) as client:
+            nova = prepare_evacuation(client, [arguments.host], request)
+            _separate_instances_with_shares(nova, plan)
+            if not plan["moves"]:
+                print_plan(arguments, plan, scheduler.map_aggregate_names())
+                status = 1 if plan["stuck"] else 0
+            else:
+                status = execute_plan(arguments, scheduler, nova, EVACUATION, request, plan)
+                if is_report(arguments) and not arguments.running:
+                    print_line("instances that were active are stopped: start them")
+            return status or _report_remaining_instances(nova, arguments.host)
+
+
+def _plan_evacuation(scheduler: SchedulerClient, body: Json) -> Json:
+    try:
+        with show_waiting("planning"), replace_json_paths(lambda *_: "HOST"):
+            return scheduler.post("evacuation", body=body)
+    except Error as failure:
+        if failure.code == HOST_IS_UP:
+            raise WrongArguments(failure.detail) from None
+        raise
+
+
+def _separate_instances_with_shares(nova: Nova, plan: Json) -> None:
+    """Change the moves of instances with file shares, which nova does not evacuate."""
+    shared = set(nova.list_with_shares(move["instance"] for move in plan["moves"]))
+    reason = "it has file shares, which nova does not evacuate: wait until its host is back"
+    for move in plan["moves"]:
+        if move["instance"] in shared:
+            stuck = {"instance": move["instance"], "host": move["from"], "reason": reason}
+            plan["stuck"].append({**stuck, "name": move["name"]})
+    plan["moves"] = [move for move in plan["moves"] if move["instance"] not in shared]

@@ -10,6 +10,7 @@ POLICY_RULES = (
         Rule(name, ADMIN_OR_SERVICE, description)
         for name, description in (
             ("scheduler:plan", "Plan changes of the cloud and the moves that they need."),
+            ("scheduler:evacuation", "Plan the new hosts of the instances of a host that is down."),
             ("scheduler:rebalance", "Suggest moves that free capacity or balance the load."),
             ("scheduler:plan_runs:list", "List plans that were carried out."),
             ("scheduler:plan_runs:show", "Show a plan that was carried out, with its moves."),

@@ -90,6 +90,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     policy=f"{_RUNS_POLICY}:execute",
     body=CREATE_RUN,
     success=(201,),
+    errors=(409,),
     located=True,
     response=responses.PLAN_RUN,
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of ``/plan`` and ``/rebalance``, which simulate changes."""
+"""Routes of ``/plan``, ``/evacuation`` and ``/rebalance``, which simulate moves."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,7 @@ from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.extensions.what_if.drain_plan import plan_drain
+from placement_sched.extensions.what_if.evacuation import plan_evacuation
 from placement_sched.extensions.what_if.rebalance import FIT, GOALS, advise
 from placement_sched.extensions.what_if.routes import responses
 from placement_sched.limits import MAX_CAPACITY_FLAVORS, MAX_MOVES
@@ -33,6 +34,7 @@ _PLAN_PROPERTIES: Json = {
     "overrides": OVERRIDES,
 }
 PLAN = Schemas(build_object_schema(_PLAN_PROPERTIES, "changes"))
+EVACUATION = Schemas(build_object_schema({"host": NAME}, "host"))
 _REBALANCE_PROPERTIES: Json = {
     "goal": {"enum": list(GOALS)},
     "request_spec": REQUEST_SPEC,
@@ -53,6 +55,21 @@ def plan(call: ApiCall) -> ApiResponse:
     changes = scheduler.read_changes(body["changes"])
     overrides = body.get("overrides") or {}
     return _with_names(call, plan_drain(scheduler, changes, body.get("flavors"), overrides))
+
+
+@blueprint.post(
+    "/v1/evacuation",
+    policy="scheduler:evacuation",
+    body=EVACUATION,
+    errors=(409,),
+    response=responses.EVACUATION,
+)
+def evacuation(call: ApiCall) -> ApiResponse:
+    """Plan the new hosts of the instances of a host that is down.
+
+    Like a plan, the response shows instances of every project.
+    """
+    return _with_names(call, plan_evacuation(call.services.scheduler, call.body["host"]))
 
 
 @blueprint.post(

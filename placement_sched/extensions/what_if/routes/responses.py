@@ -101,8 +101,14 @@ _STUCK = build_list_schema(
 )
 #: Unknown facts of requests, and their instances.
 _UNKNOWN = build_map(build_list_schema(UUID))
-_PLAN: Json = {"capacity": build_list_schema(_FLAVOR_CHANGE), "moves": _MOVES, "stuck": _STUCK}
-PLAN = Schemas(build_schema({**_PLAN, "other_consumers": OTHER_CONSUMERS, "unknown": _UNKNOWN}))
+_EVACUATION: Json = {
+    "moves": _MOVES,
+    "stuck": _STUCK,
+    "other_consumers": OTHER_CONSUMERS,
+    "unknown": _UNKNOWN,
+}
+EVACUATION = Schemas(build_schema(_EVACUATION))
+PLAN = Schemas(build_schema({"capacity": build_list_schema(_FLAVOR_CHANGE), **_EVACUATION}))
 _ADVICE: Json = {"reached": BOOLEAN, "outcome": TEXT, "complete": BOOLEAN, "unknown": _UNKNOWN}
 _ADVISED_MOVE = build_schema({**_MOVE, "reason": TEXT, "passed": TEXTS, "weight": NUMBER}, _NAME)
 REBALANCE = Schemas(build_schema({**_ADVICE, "moves": build_list_schema(_ADVISED_MOVE)}))
