@@ -72,6 +72,7 @@ API_ROUTES_BY_CALLERS: Mapping[frozenset[str], str] = {
 /scheduler/v1/capacity scheduler:capacity POST=.
 /scheduler/v1/failover_capacity scheduler:failover_capacity GET=. POST=.
 /scheduler/v1/plan scheduler:plan POST=.
+/scheduler/v1/evacuation scheduler:evacuation POST=.
 /scheduler/v1/rebalance scheduler:rebalance POST=.
 /scheduler/v1/plan_runs scheduler:plan_runs GET=list
 /scheduler/v1/plan_runs/<uuid> scheduler:plan_runs GET=show

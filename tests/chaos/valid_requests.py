@@ -129,6 +129,11 @@ def _list_aggregate_hosts(drawer: Any, aggregate: str) -> list[str]:
     return list(document.get("aggregate", {}).get("hosts", ()))
 
 
+def _list_down_hosts(drawer: Any) -> list[str]:
+    hosts = drawer.read_document("/scheduler/v1/hosts?state=down").get("hosts", [])
+    return [host["host"] for host in hosts]
+
+
 def _build_host_report(host: str) -> dict[str, object]:
     """Return a report of a host. The spare host has no capacity for instances."""
     sizes = {"memory_mb": 1, "local_gb": 1} if host == SPARE_HOST else {}
@@ -186,6 +191,7 @@ BODY_BUILDERS: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
         "within": draw(["zone", None]),
     },
     "POST /scheduler/v1/plan": lambda _w, draw: {"changes": [{"drain": [draw(HOSTS)]}]},
+    "POST /scheduler/v1/evacuation": lambda w, draw: {"host": draw(_list_down_hosts(w) or HOSTS)},
     "POST /scheduler/v1/rebalance": lambda _w, draw: {
         "goal": draw(_PLAN_GOALS),
         "moves": draw([1, 3]),
@@ -426,6 +432,9 @@ def _build_creation_requests(project: str) -> Generator[tuple[str, str, Any], An
             f"/scheduler/v1/instances/00000000-0000-0000-0000-00000000000{number}",
             recorded,
         )
+    listed = yield "GET", f"/compute/v2.1/os-services?host={SPARE_HOST}", None
+    service = listed["services"][0]["id"]
+    yield "PUT", f"/compute/v2.1/os-services/{service}", {"forced_down": True}
     moves = [{"instance": str(UUID(int=number)), "from": "cn1", "to": "cn2"} for number in (1, 2)]
     run = {"kind": "drain", "method": "live", "parallel": 1, "executor": str(UUID(int=1))}
     yield "POST", "/scheduler/v1/plan_runs", {**run, "moves": moves}

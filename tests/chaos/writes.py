@@ -43,6 +43,7 @@ LISTS_OF_ASSIGNED_IDS = {
 #: Routes that change nothing, despite their method.
 ROUTES_WITHOUT_EFFECT = (
     "POST /scheduler/v1/capacity",
+    "POST /scheduler/v1/evacuation",
     "POST /scheduler/v1/explain",
     "POST /scheduler/v1/failover_capacity",
     "POST /scheduler/v1/plan",

@@ -37,13 +37,15 @@ def test_routes_of_the_disabled_extension_answer_404(app):
         ("GET", "failover_capacity"),
         ("POST", "plan"),
         ("POST", "rebalance"),
+        ("POST", "evacuation"),
         ("GET", "plan_runs"),
     ):
         send = app.get if method == "GET" else app.post_json
         response = send(f"/scheduler/v1/{path}", status=404).json
         assert response["errors"][0]["code"] == "scheduler.not_found", path
     resources = app.get("/scheduler/v1").json["resources"]
-    assert not {"capacity", "failover_capacity", "plan", "rebalance", "plan_runs"} & {*resources}
+    names = {"capacity", "failover_capacity", "plan", "evacuation", "rebalance", "plan_runs"}
+    assert not names & {*resources}
 
 
 def test_disabled_extension_has_no_gauges_and_no_task(app):

@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.errors import ServiceFailed
-from placement_sched.extensions.what_if.nova_api import ComputeService, NovaServer
+from placement_sched.extensions.what_if.nova_api import STOPPING_VERSION, ComputeService, NovaServer
 from tests.extensions.what_if.compute_service import build_nova_client, run_nova
 from tests.support.scheduling import make_uuid
 
@@ -54,6 +54,40 @@ def test_cold_migration_is_confirmed(nova_service, nova):
     assert nova.find_server(INSTANCE_UUID).status == "VERIFY_RESIZE"
     assert nova.confirm(INSTANCE_UUID) is None
     assert nova.find_server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn2", "ACTIVE", "active")
+
+
+def test_evacuation_names_the_host_without_force(nova_service, nova):
+    nova_service.force_down("cn1")
+    assert not nova.find_compute_service("cn1").is_up
+    assert nova.evacuate(INSTANCE_UUID, "cn2") is None
+    body = {"evacuate": {"host": "cn2"}}
+    assert nova_service.seen[-1] == ("POST", f"/servers/{INSTANCE_UUID}/action", body)
+    assert nova.find_migration_status(INSTANCE_UUID, "evacuation") == "accepted"
+    assert nova.find_migration_status(INSTANCE_UUID, "live-migration") is None
+    nova_service.finish(INSTANCE_UUID)
+    assert nova.find_server(INSTANCE_UUID) == NovaServer(INSTANCE_UUID, "cn2", "ACTIVE", "active")
+    assert nova.find_migration_status(INSTANCE_UUID, "evacuation") == "done"
+
+
+def test_evacuated_server_arrives_stopped_at_the_microversion_that_stops_it(nova_service, nova):
+    nova_service.force_down("cn1")
+    assert nova.with_version(STOPPING_VERSION).evacuate(INSTANCE_UUID, "cn2") is None
+    nova_service.finish(INSTANCE_UUID)
+    assert nova.find_server(INSTANCE_UUID).status == "SHUTOFF"
+
+
+def test_evacuation_of_a_server_on_a_host_that_is_up_is_rejected(nova):
+    reason = "nova answered 400 Bad Request (Compute service of cn1 is still in use.)"
+    assert nova.evacuate(INSTANCE_UUID, "cn2") == reason
+
+
+def test_servers_with_file_shares_are_listed_if_nova_shows_shares(nova_service, nova):
+    nova_service.add_server(make_uuid(2), "cn1")
+    nova_service.shared = {make_uuid(2)}
+    uuids = [INSTANCE_UUID, make_uuid(2)]
+    assert nova.list_with_shares(uuids) == [make_uuid(2)]
+    nova_service.newest = 96
+    assert nova.list_with_shares(uuids) == []
 
 
 def test_rejected_server_action_returns_the_error_message_of_nova(nova_service, nova):

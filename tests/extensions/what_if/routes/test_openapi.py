@@ -6,6 +6,7 @@ import pytest
 from placement_sched.extensions.what_if.failover.task import store_result
 from placement_sched.extensions.what_if.routes import BLUEPRINTS
 from tests.api.scheduler.openapi_client import OpenApiClient
+from tests.extensions.what_if.evacuations import force_down
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 
 
@@ -31,6 +32,9 @@ def test_client_made_from_the_openapi_document_calls_every_operation_of_the_exte
     assert client.failover_capacity_show()["failures"] == failover["failures"]
     plan = client.plan_plan({"changes": [{"drain": ["cn1"]}]})
     assert {"capacity", "moves", "other_consumers", "stuck", "unknown"} == set(plan)
+    force_down(sqlite_app, "cn1")
+    evacuation = client.plan_evacuation({"host": "cn1"})
+    assert {"moves", "other_consumers", "stuck", "unknown"} == set(evacuation)
     assert client.plan_rebalance({"goal": "pack"})["complete"] in {True, False}
     moves = [{"instance": make_uuid(1), "from": "cn1", "to": "cn9"}]
     run = {

@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.extensions.what_if.evacuations import execute_evacuation, force_down
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
 from tests.support.statements import record_statements
 
@@ -256,3 +257,46 @@ def test_sql_statement_count_does_not_grow_with_moves(sqlite_app):
             change_move(sqlite_app, run, moves[0][0], "done")
         counts.append(len(statements))
     assert counts[0] == counts[1]
+
+
+FENCED = {"kind": "evacuation", "method": "evacuate", "request": {"fenced": True}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"kind": "evacuation"},
+            "the method of a run of kind evacuation cannot be live (at $.method)",
+        ),
+        (
+            {"method": "evacuate"},
+            "the method of a run of kind plan cannot be evacuate (at $.method)",
+        ),
+        ({**FENCED, "request": {}}, "fenced must be true: switch the host off first"),
+        ({**FENCED, "request": {"fenced": "yes"}}, "(at $.request.fenced)"),
+        (
+            {**FENCED, "moves": [{"instance": make_uuid(1), "from": "cn11", "to": "cn2"}]},
+            "there is no host 'cn11'. Did you mean 'cn1'? (at $.moves)",
+        ),
+    ],
+)
+def test_invalid_run_of_an_evacuation_is_400(cloud_app, changes, words):
+    force_down(cloud_app, "cn1")
+    body = build_run_body(FIRST_MOVE, **changes)
+    assert words in read_error_detail(cloud_app.post_json(RUNS_PATH, body, status=400).json)
+    assert cloud_app.get(RUNS_PATH).json["plan_runs"] == []
+
+
+def test_run_of_an_evacuation_needs_a_host_that_is_down(cloud_app):
+    body = build_run_body(FIRST_MOVE, **FENCED)
+    response = cloud_app.post_json(RUNS_PATH, body, status=409).json
+    assert response["errors"][0]["code"] == "scheduler.host_is_up"
+    force_down(cloud_app, "cn1")
+    run = create_run(cloud_app, FIRST_MOVE, SECOND_MOVE, **FENCED)
+    assert (run["kind"], run["method"]) == ("evacuation", "evacuate")
+    # The instance keeps its allocations of the host that is down while its target is checked.
+    assert change_move(cloud_app, run, make_uuid(1), "started")["rejection"] is None
+    execute_evacuation(cloud_app, {"instance": make_uuid(1), "from": "cn1", "to": "cn2"})
+    assert change_move(cloud_app, run, make_uuid(1), "done")["state"] == "done"
+    assert change_move(cloud_app, run, make_uuid(2), "started")["rejection"] is None
