@@ -64,6 +64,8 @@ ONLY_PARSED_EXAMPLES = {
     "placement sync_aggregates --os-cloud mycloud": "a cloud in clouds.yaml",
     "host drain cn1 --execute --reason 'replacing a DIMM'": "nova",
     "host undrain cn1": "nova",
+    "host evacuate cn1": "a host that is down",
+    "host evacuate cn1 --execute --fenced": "nova",
     "plan --change drain=cn1 --execute": "nova",
     f"decision watch --request-id {REQUEST_ID} --max-wait 2h": "a decision without a host",
     "fleet fetch --os-cloud prod cloud.yaml": "a cloud in clouds.yaml",

@@ -251,6 +251,13 @@ SAMPLES = (
         status=409,
     ),
     Sample("scheduler/plan", "POST", f"{_SCHEDULER}/plan"),
+    Sample(
+        "", "PUT", f"{_SERVICES}/force-down", _CN2_SERVICE | {"forced_down": True}, compute="2.52"
+    ),
+    Sample("scheduler/evacuation", "POST", f"{_SCHEDULER}/evacuation"),
+    Sample(
+        "", "PUT", f"{_SERVICES}/force-down", _CN2_SERVICE | {"forced_down": False}, compute="2.52"
+    ),
     # A second instance on cn2, only for the advice
     Sample(
         "",
