@@ -4,11 +4,9 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from placement_sched.model.clock import utcnow
-from placement_sched.model.instance import NovaCell
-from placement_sched.store.compute import cells
 from tests.conftest import make_settings
 from tests.exploring import scale_example_count
+from tests.extensions.what_if.plan_clouds import add_container, record_nova_cell, record_state
 from tests.extensions.what_if.plan_clouds import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.extensions.what_if.plan_moves import (
     FLAVORS_BY_NAME,
@@ -22,7 +20,6 @@ from tests.extensions.what_if.purged_decisions import REQUESTS_AND_TARGETS, plac
 from tests.extensions.what_if.purged_decisions import mixed_cloud as mixed_cloud  # noqa: PLC0414 - a fixture
 from tests.scheduler.server_groups import create_group
 from tests.support.api_clouds import COMPUTE_HEADERS, disable_host
-from tests.support.clouds import uuid_of
 from tests.support.scheduling import (
     explain_request,
     make_flavor,
@@ -31,7 +28,6 @@ from tests.support.scheduling import (
     select_hosts,
 )
 from tests.support.simulations import dump_tables
-from tests.support.versions import LATEST_HEADERS
 
 
 def request_drain_plan(app, *changes, status=200, **more):
@@ -146,15 +142,6 @@ def test_instances_without_capacity_elsewhere_are_stuck_in_a_drain_plan(cloud):
     assert (entry["reason"], entry["kind"]) == ("its flavor is not recorded", "other")
 
 
-def record_state(app, number, vm_state, task_state=None):
-    """Record the state of an instance of the cloud, as nova's sync does."""
-    path = f"/scheduler/v1/instances/{make_uuid(number)}"
-    record = app.get(path).json
-    keys = ("host", "node", "project_id", "user_id", "flavor")
-    states = {"vm_state": vm_state, "task_state": task_state}
-    app.put_json(path, {**{key: record[key] for key in keys}, **states})
-
-
 @pytest.mark.parametrize("vm_state", ["active", "paused", "stopped", None, "of a later release"])
 def test_instances_in_states_that_nova_migrates_are_moved(cloud, vm_state):
     record_state(cloud, 1, vm_state)
@@ -189,13 +176,6 @@ def test_instances_that_nova_does_not_migrate_are_stuck_with_what_to_do(
     assert [move["instance"] for move in result["moves"]] == [make_uuid(2)]
     (stuck,) = result["stuck"]
     assert (stuck["instance"], stuck["host"], stuck["reason"]) == (make_uuid(1), "cn1", reason)
-
-
-def record_nova_cell(app):
-    """Record a cell, as the sync of nova's databases does."""
-    cell = NovaCell(uuid=make_uuid(90), name="cell1")
-    write = app.app.services.database.write
-    write(lambda connection: cells.put(connection, [cell], utcnow()))
 
 
 def test_claimed_instances_stay_building_until_nova_is_read(cloud):
@@ -259,18 +239,6 @@ def test_single_member_of_an_affinity_group_may_move_but_several_may_not(cloud):
     select_hosts(cloud, second)
     # Now the first member may not leave the second.
     assert explain_request(cloud, move)["outcome"] == "no_valid_host"
-
-
-def add_container(app, host, uuid, consumer_type="CONTAINER"):
-    """Allocate a virtual CPU of a host for a consumer that is no instance."""
-    body = {
-        "allocations": {uuid_of(host): {"resources": {"VCPU": 1}}},
-        "project_id": "p2",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": consumer_type,
-    }
-    app.put_json(f"/placement/allocations/{uuid}", body, headers=LATEST_HEADERS)
 
 
 @pytest.mark.all_databases

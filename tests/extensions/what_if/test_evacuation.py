@@ -12,13 +12,13 @@ from placement_sched.db.tables import services
 from placement_sched.store.checks import Invariant
 from tests.exploring import scale_example_count
 from tests.extensions.what_if.evacuations import execute_evacuation, force_down, request_evacuation
+from tests.extensions.what_if.plan_clouds import add_container, record_nova_cell, record_state
 from tests.extensions.what_if.plan_clouds import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.extensions.what_if.plan_moves import (
     draw_small_cloud,
     fill_small_cloud,
     read_host_of_instance,
 )
-from tests.extensions.what_if.test_drain_plan import add_container, record_nova_cell, record_state
 from tests.scheduler.server_groups import create_group
 from tests.support.api_clouds import disable_host
 from tests.support.clouds import uuid_of
