@@ -224,8 +224,8 @@ _MOVE_OBSTACLES: Mapping[str, str] = {
     "shelved": "it is shelved but not offloaded, and holds its host: offload it",
     "soft-delete": "it is soft-deleted, and holds its host: restore or force-delete it",
 }
-#: Why nova does not evacuate an instance off a dead host, and what to do, by vm state. nova
-#: evacuates active, stopped and failed instances.
+#: Why nova does not evacuate an instance, and how to change that, by vm state. nova evacuates
+#: active, stopped and failed instances.
 _EVACUATION_OBSTACLES: Mapping[str, str] = {
     "paused": "it is paused: set its state to error first",
     "suspended": "it is suspended: set its state to error first",

@@ -27,8 +27,8 @@ HOST_IS_UP = "scheduler.host_is_up"
 
 #: The beginning of the resource classes of neutron's ports.
 _PORT_CLASSES = "NET_"
-#: The version of all nova-computes from which nova evacuates instances with accelerators and with
-#: port resources. Without nova's databases the versions are unknown.
+#: The minimum version of all nova-computes for the evacuation of instances with accelerators and
+#: with port resources. Without nova's databases the versions are unknown.
 _ACCELERATORS_SINCE, _PORTS_SINCE = 53, 59
 _TPM_REASON = "it has an emulated TPM, which nova does not evacuate: wait until its host is back"
 _ACCELERATORS_REASON = (
@@ -86,11 +86,15 @@ def plan_evacuation(scheduler: Scheduler, host: str) -> Json:
     with scheduler.source.read() as connection:
         consumers = list_other_consumers(connection, [host])
         # Instances of other hosts have been evacuated. The host removes their allocations itself.
-        found = instances.list_by_uuids(connection, [consumer.uuid for consumer in consumers])
-        evacuated = {record.uuid for record in found}
-        others = [asdict(consumer) for consumer in consumers if consumer.uuid not in evacuated]
-        unknown = map_unknown_facts(connection, uuids)
-    return {**result, "other_consumers": others, "unknown": unknown}
+        records = instances.list_by_uuids(connection, [consumer.uuid for consumer in consumers])
+        evacuated = {record.uuid for record in records}
+        return {
+            **result,
+            "other_consumers": [
+                asdict(consumer) for consumer in consumers if consumer.uuid not in evacuated
+            ],
+            "unknown": map_unknown_facts(connection, uuids),
+        }
 
 
 def _find_obstacle(mover: Mover, instance: MovingInstance, oldest: int | None) -> str | None:
@@ -116,7 +120,10 @@ def _find_obstacle(mover: Mover, instance: MovingInstance, oldest: int | None) -
 
 
 def _find_oldest_version(connection: Connection) -> int | None:
-    """Return the oldest version of nova-computes not forced down, if known."""
+    """Return the oldest version of nova-computes that are not forced down.
+
+    It is None if no version is recorded.
+    """
     computes = services.search(connection, binary=COMPUTE_BINARY)
     versions = [each.version for each in computes if not each.forced_down]
     return min((version for version in versions if version is not None), default=None)

@@ -20,7 +20,7 @@ from placement_sched.errors import ServiceFailed
 #: services have uuids since 2.53, and cold migrations have a target since 2.56 ("Microversion
 #: history" of the reference).
 VERSION = ("2.56", "Queens")
-#: The microversion from which evacuated instances arrive stopped, unless their state was error.
+#: Since this microversion evacuated instances arrive stopped, unless their state was error.
 STOPPING_VERSION = ("2.95", "2023.1 Antelope")
 #: The microversion that added file shares.
 _SHARES_VERSION = ("2.97", "2025.1 Epoxy")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compute API of our own: moves of servers and compute services, over HTTP."""
+"""A compute API of our own, over HTTP: moves of servers, and services."""
 
 import json
 import threading
@@ -39,8 +39,8 @@ _MIGRATION_TYPES = {
     "migrate": "migration",
     "evacuate": "evacuation",
 }
-#: The microversion, as a number after 2, from which evacuated servers arrive stopped, and the
-#: microversion that added file shares.
+#: Since these microversions, as numbers after 2, evacuated servers arrive stopped and servers have
+#: file shares.
 _STOPPING, _WITH_SHARES = 95, 97
 _BAD_REQUEST, _NOT_FOUND, _CONFLICT = "400 Bad Request", "404 Not Found", "409 Conflict"
 _NOT_ACCEPTABLE = "406 Not Acceptable"

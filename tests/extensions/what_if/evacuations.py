@@ -20,15 +20,15 @@ def request_evacuation(app: Any, host: str, status: int = 200) -> Any:
 
 
 def execute_evacuation(app: Any, move: dict[str, str], **fields: Any) -> None:
-    """Evacuate an instance as nova does: it keeps its allocations of the host that is down."""
+    """Evacuate an instance as nova does, with its old allocations kept."""
     uuid = move["instance"]
-    before = app.get(f"/scheduler/v1/instances/{uuid}").json
-    assert before["host"] == move["from"]
-    request = make_spec(uuid, flavor=before["flavor"], ignore_hosts=[move["from"]], **fields)
+    stored = app.get(f"/scheduler/v1/instances/{uuid}").json
+    assert stored["host"] == move["from"]
+    request = make_spec(uuid, flavor=stored["flavor"], ignore_hosts=[move["from"]], **fields)
     request["requested_destination"] = {"host": move["to"], "node": move["to"]}
     result = select_hosts(app, request, claim="add")
     assert result["selections"][0][0]["service_host"] == move["to"]
     keys = ("project_id", "user_id", "flavor", "server_group", "request")
-    record = {key: before[key] for key in keys if before.get(key)}
+    record = {key: stored[key] for key in keys if stored.get(key)}
     body = {**record, "host": move["to"], "node": move["to"], "vm_state": "stopped"}
     app.put_json(f"/scheduler/v1/instances/{uuid}", body)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans to evacuate hosts, carried out, and instances that nova does not evacuate."""
+"""Plans to evacuate hosts, carried out, and instances that have to stay."""
 
 from collections import Counter
 
@@ -39,13 +39,13 @@ def read_memory(app, uuid):
 
 
 def check_plan_by_evacuating_its_instances(app, sizes, requests, dead):
-    """Plan to evacuate a host, evacuate in this order, and check all group rules."""
+    """Plan an evacuation, carry it out, and check all rules of groups."""
     stored = fill_small_cloud(app, sizes, requests)
     on_dead = {uuid for uuid in stored if read_host_of_instance(app, uuid) == dead}
     force_down(app, dead)
-    before = dump_tables(app)
+    tables = dump_tables(app)
     plan = request_evacuation(app, dead)
-    assert dump_tables(app) == before
+    assert dump_tables(app) == tables
     stuck = {entry["instance"] for entry in plan["stuck"]}
     moving = [move["instance"] for move in plan["moves"]]
     assert sorted([*moving, *stuck]) == sorted(on_dead)
@@ -54,7 +54,7 @@ def check_plan_by_evacuating_its_instances(app, sizes, requests, dead):
     for move in plan["moves"]:
         # The scheduler rejects a host that breaks the rule of a group, or that is full.
         execute_evacuation(app, move, **stored[move["instance"]])
-    # A forced host may have several members of a group, and a new host has a single one.
+    # A forced host may have several members of a group. A new host has a single member.
     members = [uuid for uuid, fields in stored.items() if "instance_group" in fields]
     hosts = Counter(read_host_of_instance(app, uuid) for uuid in members)
     moved_members = set(moving) & set(members)
@@ -162,7 +162,7 @@ def test_claimed_instances_are_evacuated_until_nova_is_read(cloud):
 
 
 def record_instance(app, **fields):
-    """Record an instance on cn2, where no other is."""
+    """Record an instance on cn2, which has no other instance."""
     body = {"host": "cn2", "node": "cn2", "flavor": make_flavor(), "vm_state": "active", **fields}
     app.put_json(f"/scheduler/v1/instances/{make_uuid(7)}", body)
     force_down(app, "cn2")
@@ -256,9 +256,10 @@ def test_evacuated_instances_are_no_other_consumers_and_containers_are(cloud):
     force_down(cloud, "cn1")
     for move in request_evacuation(cloud, "cn1")["moves"]:
         execute_evacuation(cloud, move)
-    held = cloud.get(f"/placement/allocations/{make_uuid(1)}", headers=LATEST_HEADERS).json
-    assert uuid_of("cn1") in held["allocations"]
-    assert len(held["allocations"]) == 2
+    path = f"/placement/allocations/{make_uuid(1)}"
+    allocations = cloud.get(path, headers=LATEST_HEADERS).json["allocations"]
+    assert uuid_of("cn1") in allocations
+    assert len(allocations) == 2
     add_container(cloud, "cn1", make_uuid(70))
     plan = request_evacuation(cloud, "cn1")
     assert (plan["moves"], plan["stuck"]) == ([], [])

@@ -171,7 +171,7 @@ def _plan_evacuation(scheduler: SchedulerClient, body: Json) -> Json:
 
 
 def _separate_instances_with_shares(nova: Nova, plan: Json) -> None:
-    """Change the moves of instances with file shares, which nova does not evacuate."""
+    """Change moves of instances with file shares into stuck instances."""
     shared = set(nova.list_with_shares(move["instance"] for move in plan["moves"]))
     reason = "it has file shares, which nova does not evacuate: wait until its host is back"
     for move in plan["moves"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of ``/plan``, ``/evacuation`` and ``/rebalance``, which simulate moves."""
+"""Routes of ``/plan``, ``/evacuation`` and ``/rebalance``."""
 
 from collections.abc import Sequence
 

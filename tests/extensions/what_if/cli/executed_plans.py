@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud in nova and in the scheduler, and commands that move its instances."""
+"""A cloud in nova and in the scheduler, and commands that move instances."""
 
 import os
 from contextlib import contextmanager
@@ -55,7 +55,7 @@ def cloud(sqlite_app, nova):
 
 @pytest.fixture
 def run_nova_cli(cloud, nova, monkeypatch, run_cli):
-    """Return a function that runs a command on the cloud without pauses between polls."""
+    """Return a function that runs a command on the cloud without long pauses."""
     monkeypatch.setattr(plan_runs, "POLL_SECONDS", 0.01)
     return lambda *arguments: run_cli(*arguments, "--nova-url", nova.url)
 
@@ -75,7 +75,7 @@ def list_move_states(run) -> list[str]:
 
 @contextmanager
 def start_execution(arguments, nova, sqlite_url, folder):
-    """Start a command in a process of its own, whose third instance does not arrive."""
+    """Start a command in a process. The third instance does not arrive."""
     nova.held.add(INSTANCES[2])
     variables = build_environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     arguments = [*arguments, "--nova-url", nova.url]

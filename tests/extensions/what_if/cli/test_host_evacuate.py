@@ -34,7 +34,7 @@ NOT_FENCED = (
 
 @pytest.fixture
 def dead_cloud(cloud, nova):
-    """The cloud after the death of cn7, which nova and the scheduler know to be down."""
+    """The cloud after the death of cn7, whose service is forced down."""
     force_down(cloud, "cn7")
     nova.force_down("cn7")
 
