@@ -69,6 +69,12 @@ def test_openstack_scheduler_commands_print_capacity_plan_and_policies(client, r
     plan = ("scheduler", "plan", "--change", "drain=cn1")
     assert client.get_json(*plan) == []
     assert "no instance has to move\n" in client.run(*plan).stdout
+    client.run("compute", "service", "set", "--down", "cn1", "nova-compute")
+    evacuation = ("scheduler", "host", "evacuate", "cn1")
+    assert client.get_json(*evacuation) == []
+    assert "no instance has to move\n" in client.run(*evacuation).stdout
+    client.run("compute", "service", "set", "--up", "cn1", "nova-compute")
+    assert "is up, and only a host that is down" in client.run(*evacuation).stderr
     (policy,) = client.get_json("scheduler", "policy", "list")
     options = client.get_json("scheduler", "policy", "show", policy["Policy"])
     assert {"Option", "Value", "From", "Place"} == set(options[0])

@@ -166,6 +166,7 @@ def show_host(name: str) -> flask.Response:
         "trees": trees,
         "share": build_share(f"{_HOSTS}/{quote(name)}", command=["host", "show", name]),
         "drain_command": shlex.join(["placement-sched", "host", "drain", name, "--execute"]),
+        "evacuate_command": shlex.join(["placement-sched", "host", "evacuate", name]),
     }
     return render_page("host.html", name, values)
 

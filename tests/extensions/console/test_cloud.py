@@ -162,6 +162,16 @@ def test_host_page_has_the_plan_and_the_command_of_a_drain(modifiable_browser):
     assert page.html.find("form", method="post") is None
 
 
+def test_page_of_a_host_that_is_down_has_the_command_of_an_evacuation(modifiable_browser):
+    address = "/console/hosts/cn1"
+    assert modifiable_browser.get(address).html.select_one("#share-evacuate") is None
+    headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "compute 2.11"}
+    forced = {"host": "cn1", "binary": "nova-compute", "forced_down": True}
+    modifiable_browser.put_json("/compute/v2.1/os-services/force-down", forced, headers=headers)
+    command = modifiable_browser.get(address).html.select_one("#share-evacuate")["value"]
+    assert command == "placement-sched host evacuate cn1"
+
+
 def test_host_page_shows_resources_instances_and_report(browser_with_hosts):
     page = browser_with_hosts.get("/console/cloud").click("cn1")
     more = page.click("What if another host like it is added")
