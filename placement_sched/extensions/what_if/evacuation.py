@@ -51,7 +51,8 @@ def check_hosts_are_down(scheduler: Scheduler, hosts: Iterable[str], json_path: 
             raise Invalid(failure.detail, json_path=json_path) from None
         if is_up:
             raise Conflict(
-                f"host {host!r} is up, and only a host that is down is evacuated: drain it",
+                f"host {host!r} is up, and only a host that is down is evacuated: force its "
+                "compute service down if it is dead, else drain it",
                 code=HOST_IS_UP,
                 json_path=json_path,
             )

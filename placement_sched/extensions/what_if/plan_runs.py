@@ -237,10 +237,10 @@ class PlanExecution:
 
     ``change`` calls :func:`change_run` or :func:`change_move`. ``method`` is the way to move
     active instances. Unless it is an evacuation, stopped instances move cold, and paused instances
-    live. ``timeout`` is the
-    maximum number of seconds of a move. With ``stops_on_failure``, no further move starts after a
-    failure. When the state of a move changes, ``report`` is called with the move, its new state,
-    and a sentence if it has failed, was skipped, or is of a locked instance.
+    live. ``timeout`` is the maximum number of seconds of a move. With ``stops_on_failure``, no
+    further move starts after a failure. When the state of a move changes, ``report`` is called with
+    the move, its new state, and a sentence if it has failed, was skipped, or is of a locked
+    instance.
     """
 
     change: Change

@@ -228,7 +228,10 @@ def test_accelerators_and_port_resources_need_a_new_nova_compute(cloud, fields, 
 def test_host_that_is_up_is_not_evacuated(cloud):
     error = request_evacuation(cloud, "cn1", status=409)["errors"][0]
     assert error["code"] == "scheduler.host_is_up"
-    detail = "host 'cn1' is up, and only a host that is down is evacuated: drain it (at $.host)"
+    detail = (
+        "host 'cn1' is up, and only a host that is down is evacuated: force its compute service down "
+        "if it is dead, else drain it (at $.host)"
+    )
     assert error["detail"] == detail
     disable_host(cloud, "cn1")
     assert request_evacuation(cloud, "cn1", status=409)["errors"][0]["detail"] == detail

@@ -4,7 +4,7 @@
 import argparse
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import itemgetter
@@ -27,12 +27,7 @@ from placement_sched.cli.scheduler.scheduler_client import SchedulerClient, open
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.errors import Conflict, Error, Invalid, NotFound, shorten
 from placement_sched.extensions.what_if.cli.plan_output import print_line
-from placement_sched.extensions.what_if.nova_api import (
-    STOPPING_VERSION,
-    VERSION,
-    ComputeService,
-    Nova,
-)
+from placement_sched.extensions.what_if.nova_api import STOPPING_VERSION, VERSION, Nova
 from placement_sched.extensions.what_if.plan_runs import PlanExecution
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.document import Json
@@ -181,30 +176,9 @@ def open_nova(arguments: argparse.Namespace) -> Iterator[Nova]:
     )
 
 
-def find_compute_service(nova: Nova, host: str) -> ComputeService:
-    """Return nova's compute service of a host, or raise :class:`NotFound`."""
-    service = nova.find_compute_service(host)
-    if service is None:
-        suggestion = suggest_name(
-            "host", host, {each.host for each in nova.list_compute_services()}
-        )
-        raise NotFound(f"nova has no compute service on host {host!r}{suggestion}")
-    return service
-
-
-def prepare_evacuation(nova: Nova, hosts: Iterable[str], request: Json) -> Nova:
-    """Return the client for an evacuation of hosts that are down in nova.
-
-    ``request`` is the request of the run. Raises :class:`WrongArguments` if a host is up.
-    """
-    nova = nova.with_version(VERSION if request.get("running") else STOPPING_VERSION)
-    for host in hosts:
-        if find_compute_service(nova, host).is_up:
-            raise WrongArguments(
-                f"host {host} is up in nova, which evacuates only hosts that are down. If it is "
-                f"dead, force it down: openstack compute service set --down {host} nova-compute"
-            )
-    return nova
+def set_evacuation_version(nova: Nova, request: Json) -> Nova:
+    """Return the client for an evacuation, with the request of its run."""
+    return nova.with_version(VERSION if request.get("running") else STOPPING_VERSION)
 
 
 def execute_plan(
@@ -257,8 +231,7 @@ def resume_run(arguments: argparse.Namespace) -> int:
         if run["method"] == EVACUATE:
             if arguments.cold:
                 raise WrongArguments("--cold: the run evacuates a host")
-            hosts = sorted({move["from"] for move in run["moves"]})
-            nova = prepare_evacuation(nova, hosts, run["request"])
+            nova = set_evacuation_version(nova, run["request"])
         body = {"executor": executor, "state": RUNNING}
         run = scheduler.put("plan_runs", arguments.resume, body=body)
         skipped = {"executor": executor, "state": SKIPPED, "error": "skipped by --skip"}

@@ -13,25 +13,28 @@ from placement_sched.cli.scheduler.scheduler_client import (
     add_common_arguments,
     open_scheduler,
 )
-from placement_sched.errors import Error
+from placement_sched.errors import Error, NotFound
 from placement_sched.extensions.what_if.cli.execution import (
     add_execution_arguments,
     add_nova_url,
     check_execution_arguments,
     execute_plan,
-    find_compute_service,
     open_nova,
-    prepare_evacuation,
+    set_evacuation_version,
 )
 from placement_sched.extensions.what_if.cli.plan_output import print_line, print_plan
 from placement_sched.extensions.what_if.evacuation import HOST_IS_UP
-from placement_sched.extensions.what_if.nova_api import Nova
+from placement_sched.extensions.what_if.nova_api import ComputeService, Nova
 from placement_sched.model.document import Json
-from placement_sched.model.names import shorten_names
+from placement_sched.model.names import shorten_names, suggest_name
 from placement_sched.model.plan_run import DRAIN, EVACUATION
 
 #: Default reason of a drained host.
 _DRAINED = "drained by placement-sched"
+_UP_IN_NOVA = (
+    "host {host} is up in nova, which evacuates only hosts that are down. If it is dead, force it "
+    "down: openstack compute service set --down {host} nova-compute"
+)
 
 
 def register(group: Commands) -> None:
@@ -95,7 +98,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
 
 
 def _disable(nova: Nova, arguments: argparse.Namespace) -> None:
-    service = find_compute_service(nova, arguments.host)
+    service = _find_service(nova, arguments.host)
     reason = arguments.reason or service.disabled_reason or _DRAINED
     if not service.is_disabled or reason != service.disabled_reason:
         nova.disable(service, reason)
@@ -116,7 +119,7 @@ def _report_remaining_instances(nova: Nova, host: str) -> int:
 def run_undrain(arguments: argparse.Namespace) -> int:
     """Enable the compute service of a host, and print why it was disabled."""
     with open_nova(arguments) as nova:
-        service = find_compute_service(nova, arguments.host)
+        service = _find_service(nova, arguments.host)
         if service.is_disabled:
             nova.enable(service)
     row = {"host": arguments.host, "was_disabled": service.is_disabled}
@@ -128,6 +131,16 @@ def run_undrain(arguments: argparse.Namespace) -> int:
     )
     print_output(arguments, Output(row, columns, [row], is_show=True))
     return 0
+
+
+def _find_service(nova: Nova, host: str) -> ComputeService:
+    service = nova.find_compute_service(host)
+    if service is None:
+        suggestion = suggest_name(
+            "host", host, {compute_service.host for compute_service in nova.list_compute_services()}
+        )
+        raise NotFound(f"nova has no compute service on host {host!r}{suggestion}")
+    return service
 
 
 def run_evacuate(arguments: argparse.Namespace) -> int:
@@ -148,15 +161,17 @@ def run_evacuate(arguments: argparse.Namespace) -> int:
             return 0
         request = {**body, "fenced": True, "running": arguments.running}
         with open_nova(arguments) as client:
-            nova = prepare_evacuation(client, [arguments.host], request)
+            nova = set_evacuation_version(client, request)
+            if _find_service(nova, arguments.host).is_up:
+                raise WrongArguments(_UP_IN_NOVA.format(host=arguments.host))
             _separate_instances_with_shares(nova, plan)
             if not plan["moves"]:
                 print_plan(arguments, plan, scheduler.map_aggregate_names())
                 status = 1 if plan["stuck"] else 0
             else:
-                status = execute_plan(arguments, scheduler, nova, EVACUATION, request, plan)
                 if is_report(arguments) and not arguments.running:
-                    print_line("instances that were active are stopped: start them")
+                    print_line("active instances arrive stopped: start them afterwards")
+                status = execute_plan(arguments, scheduler, nova, EVACUATION, request, plan)
             return status or _report_remaining_instances(nova, arguments.host)
 
 

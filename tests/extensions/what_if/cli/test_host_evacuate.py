@@ -56,7 +56,7 @@ def test_host_is_evacuated_and_instances_arrive_stopped(run_nova_cli, run_cli, d
     assert (status, err) == (0, "")
     assert out.count("-> cn8  done") + out.count("-> cn9  done") == 6
     assert "is done: 0 planned, 0 started, 6 done, 0 failed, 0 skipped" in out
-    assert out.endswith("instances that were active are stopped: start them\n")
+    assert out.startswith("active instances arrive stopped: start them afterwards\n")
     assert find_hosts_of_instances(dead_cloud) == {"cn8", "cn9"}
     statuses = [nova.servers[uuid]["status"] for uuid in INSTANCES]
     # nova stops no instance whose state was error.
@@ -140,7 +140,10 @@ def test_evacuation_without_the_word_of_the_operator_ends_with_status_2(
 
 @pytest.mark.parametrize("options", [(), ("--execute", "--fenced")], ids=["plan", "execution"])
 def test_evacuation_of_a_host_that_is_up_ends_with_status_2(run_nova_cli, cloud, nova, options):
-    words = "HOST: host 'cn7' is up, and only a host that is down is evacuated: drain it"
+    words = (
+        "HOST: host 'cn7' is up, and only a host that is down is evacuated: force its compute "
+        "service down if it is dead, else drain it"
+    )
     assert run_nova_cli(*EVACUATE_CN7, *options) == (2, "", f"placement-sched: {words}\n")
     force_down(cloud, "cn7")
     if options:
@@ -254,20 +257,23 @@ def test_servers_unknown_to_the_scheduler_are_reported(run_nova_cli, dead_cloud,
     assert (status, err) == (1, f"placement-sched: {words}\n")
 
 
-def test_evacuation_is_not_resumed_after_the_return_of_its_host(run_nova_cli, dead_cloud, nova):
-    nova.failing.add(INSTANCES[2])
-    run_nova_cli(*EXECUTE, "--stop-on-failure")
+def test_resumption_after_the_return_of_the_host_records_what_nova_has_done(
+    run_nova_cli, dead_cloud, nova
+):
+    nova.held.add(INSTANCES[2])
+    run_nova_cli(*EXECUTE, "--stop-on-failure", "--move-timeout", "0.1")
     run = read_plan_run(dead_cloud)
+    assert list_move_states(run) == [*["done"] * 2, "failed", *["planned"] * 3]
+    nova.finish(INSTANCES[2])
     nova.services["cn7"]["state"] = "up"
-    actions = nova.list_actions()
-    status, _, err = run_nova_cli("plan", "--resume", run["uuid"])
-    assert status == 2
-    assert err.startswith("placement-sched: host cn7 is up in nova, ")
-    assert read_plan_run(dead_cloud) == run
-    nova.services["cn7"]["state"] = "down"
     status, _, err = run_nova_cli("plan", "--resume", run["uuid"], "--cold")
     assert (status, err) == (2, "placement-sched: --cold: the run evacuates a host\n")
-    assert nova.list_actions() == actions
+    assert run_nova_cli("plan", "--resume", run["uuid"])[0] == 1
+    run = read_plan_run(dead_cloud)
+    assert (run["state"], list_move_states(run)) == ("failed", [*["done"] * 3, *["failed"] * 3])
+    error = "nova answered 400 Bad Request (Compute service of cn7 is still in use.)"
+    assert {move["error"] for move in run["moves"][3:]} == {error}
+    assert [nova.count_migrations(uuid) for uuid in INSTANCES] == [*[1] * 3, *[0] * 3]
 
 
 @pytest.mark.exhaustive
