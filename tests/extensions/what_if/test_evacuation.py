@@ -229,8 +229,8 @@ def test_host_that_is_up_is_not_evacuated(cloud):
     error = request_evacuation(cloud, "cn1", status=409)["errors"][0]
     assert error["code"] == "scheduler.host_is_up"
     detail = (
-        "host 'cn1' is up, and only a host that is down is evacuated: force its compute service down "
-        "if it is dead, else drain it (at $.host)"
+        "host 'cn1' is up, and only a host that is down is evacuated: force its compute service "
+        "down if it is dead, else drain it (at $.host)"
     )
     assert error["detail"] == detail
     disable_host(cloud, "cn1")
