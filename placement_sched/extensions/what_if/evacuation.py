@@ -79,6 +79,7 @@ def plan_evacuation(scheduler: Scheduler, host: str) -> Json:
         return {
             "moves": [move.as_json() for move in plan.moves],
             "stuck": [stuck.as_json() for stuck in plan.stuck],
+            "unknown": mover.unexamined,
         }
 
     # A drained host is no candidate, so that it is not the reason why an instance finds no host.
@@ -94,7 +95,7 @@ def plan_evacuation(scheduler: Scheduler, host: str) -> Json:
             "other_consumers": [
                 asdict(consumer) for consumer in consumers if consumer.uuid not in evacuated
             ],
-            "unknown": map_unknown_facts(connection, uuids),
+            "unknown": {**map_unknown_facts(connection, uuids), **result["unknown"]},
         }
 
 
