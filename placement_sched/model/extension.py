@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -98,9 +99,14 @@ class Translator(Protocol):
 def load_entry_points() -> Mapping[str, Extension | str]:
     """Map each extension to its value, or to a module of its absent package.
 
-    Raises :class:`ConfigurationError` if a package is present but cannot be loaded.
+    Raises :class:`ConfigurationError` if a package is present but cannot be loaded, or if two
+    extensions have the same name.
     """
     points = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name)
+    for first, second in pairwise(points):
+        if first.name == second.name and first.value != second.value:
+            both = f"{first.value} and {second.value}"
+            raise ConfigurationError(f"two extensions are called {first.name}: {both}")
     return {point.name: _load_entry_point(point) for point in points}
 
 

@@ -49,6 +49,19 @@ def test_extension_without_its_package_is_skipped_and_reported(set_entry_points)
     ]
 
 
+def test_two_extensions_of_one_name_are_an_error(monkeypatch):
+    values = (f"{__name__}:FIRST", f"{__name__}:SECOND")
+    points = [EntryPoint("load", value, "group") for value in values]
+    monkeypatch.setattr(extension, "entry_points", lambda **_: points)
+    load_entry_points.cache_clear()
+    with pytest.raises(ConfigurationError, match="two extensions are called load: tests.model"):
+        load_entry_points()
+    # Two installations of the same package are one extension.
+    monkeypatch.setattr(extension, "entry_points", lambda **_: points[:1] * 2)
+    assert load_entry_points() == {"load": FIRST}
+    load_entry_points.cache_clear()
+
+
 def test_missing_dependency_of_an_extension_is_an_error(set_entry_points, tmp_path, monkeypatch):
     (tmp_path / "extension_without_dependency.py").write_text("import no_such_dependency\n")
     monkeypatch.syspath_prepend(tmp_path)
