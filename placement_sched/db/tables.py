@@ -478,7 +478,8 @@ decision_notices = define_table(
     Column("ended_at", sa.DateTime),
 )
 
-#: The last result of the failover computation, as JSON, in the row with id 1.
+#: The last results of background computations, as JSON: the failover capacity in the row with id 1,
+#: and the violations in the row with id 2.
 failover_results = define_table(
     "sched_failover_results",
     Column("id", Integer, primary_key=True, nullable=False, autoincrement=False),

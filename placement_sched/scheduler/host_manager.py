@@ -87,6 +87,8 @@ class RequestView:
     policies: Policies | None = None
     states_age: float | None = None
     unclaimed: Sequence[UnclaimedInstance] = ()
+    #: Recorded instances that host states leave out, as if they were deleted.
+    released: Collection[str] = ()
 
     @classmethod
     def from_request(
@@ -253,7 +255,10 @@ def build_node_states(
     list_aggregates, ratios = view.aggregates.list_for_host, view.build_ratios_lookup()
 
     def read_instances(read: _ReadRecords, keys: Collection[str]) -> Iterable[HostInstance]:
-        return instances.build_host_instances(view.connection, read(view.connection, keys))
+        records = read(view.connection, keys)
+        if view.released:
+            records = [record for record in records if record.uuid not in view.released]
+        return instances.build_host_instances(view.connection, records)
 
     by_hosts = partial(read_instances, instances.list_by_hosts)
     by_uuids = partial(read_instances, instances.list_by_uuids)

@@ -178,11 +178,12 @@ def replace_failover_result(connection: Connection, report: Json) -> None:
     change_counters.bump(connection, FAILOVER_SUBJECT)
     moment = FailoverResult.from_report(report).computed_at
     text = orjson.dumps(report).decode()
-    connection.execute(delete(failover_results))
+    connection.execute(delete(failover_results).where(failover_results.c.id == 1))
     connection.execute(insert(failover_results).values(id=1, result=text, computed_at=moment))
 
 
 def read_failover_result(connection: Connection) -> FailoverResult | None:
     """Return the last failover result, or None before the first."""
-    text: Any = connection.scalar(select(failover_results.c.result))
+    query = select(failover_results.c.result).where(failover_results.c.id == 1)
+    text: Any = connection.scalar(query)
     return None if text is None else FailoverResult.from_report(orjson.loads(text))

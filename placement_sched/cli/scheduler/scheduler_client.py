@@ -18,6 +18,7 @@ from keystoneauth1.exceptions import ClientException, EndpointNotFound
 from requests import ConnectTimeout
 
 from placement_sched.api.in_process import make_adapter
+from placement_sched.api.routing import Services
 from placement_sched.app import make_local_application
 from placement_sched.cli.arguments import (
     EmbeddedParser,
@@ -51,7 +52,7 @@ _ANY_STATUS = range(1000)
 _API_PATH = re.compile(r"/(placement|scheduler(/v1)?)$")
 
 #: Paths of lists whose documents have ``next`` (the marker of the next page), not links.
-_PAGED = (("decisions",), ("plan_runs",))
+_PAGED = (("decisions",), ("plan_runs",), ("violations",))
 #: A query string, as pairs or a mapping.
 Query = Mapping[str, str] | Sequence[tuple[str, str]]
 
@@ -93,14 +94,20 @@ class SchedulerClient:
     """Client of the scheduler API, of a server or in this process.
 
     Methods return JSON and raise the errors of the server. ``timeout`` is in seconds. ``database``
-    is the URL of the database without its password if the application is in this process.
+    is the URL of the database without its password, and ``services`` are the services of the
+    application, if it is in this process.
     """
 
     #: URL of the server, or of the database of an application in this process.
     place: str
 
     def __init__(
-        self, adapter: Adapter, timeout: float = TIMEOUT, *, database: str | None = None
+        self,
+        adapter: Adapter,
+        timeout: float = TIMEOUT,
+        *,
+        database: str | None = None,
+        services: Services | None = None,
     ) -> None:
         with suppress(ClientException):
             if not _find_endpoint(adapter) and _find_endpoint(adapter, service_type="placement"):
@@ -116,6 +123,7 @@ class SchedulerClient:
         self._url = _API_PATH.sub("", self._service.url)
         self.place = self._url if database is None else database
         self.is_local = database is not None
+        self.services = services
         self.translator: Translator | None = None
 
     def get(self, *path: str, query: Query | None = None) -> Json:
@@ -135,7 +143,7 @@ class SchedulerClient:
         path = f"{self._url}/compute/v2.1/os-aggregates"
         with suppress(ServiceFailed):
             names = dict(self._compute.read_list(path, "aggregates", itemgetter("uuid", "name")))
-            return dict(self._restore(names))
+            return dict(self.restore(names))
         return {}
 
     def list_flavor_names(self) -> list[str]:
@@ -151,7 +159,8 @@ class SchedulerClient:
             return False
         return True
 
-    def _restore(self, document: Any) -> Any:
+    def restore(self, document: Any) -> Any:
+        """Return a document with the original names of an anonymised cloud."""
         with rejected_arguments():
             return self.translator.restore(document) if self.translator else document
 
@@ -187,7 +196,7 @@ class SchedulerClient:
                 f"{self.place} did not answer within {self._timeout:g} s and may still process "
                 "the request: increase --timeout SECONDS"
             ) from None
-        response = replace(response, document=self._restore(response.document))
+        response = replace(response, document=self.restore(response.document))
         if not 200 <= response.status < 300:
             raise _build_error(response, self.place)
         if not isinstance(document := response.document, dict):
@@ -233,7 +242,8 @@ def _open_client(arguments: argparse.Namespace) -> Iterator[SchedulerClient]:
         database = application.services.database
         check_file_exists(database, "query a server with --url or --os-cloud")
         place = source.get_place(arguments) if source else hide_password(database)
-        yield SchedulerClient(make_adapter(application), database=place)
+        services = application.services
+        yield SchedulerClient(make_adapter(application), database=place, services=services)
     finally:
         application.close()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity, failover capacity, plans and rebalancing."""
+"""Capacity, failover capacity, plans, rebalancing and violations."""
 
 from placement_sched.model.extension import Extension
 
@@ -13,6 +13,7 @@ EXTENSION = Extension(
             "rebalance": "propose moves that free capacity, empty hosts or balance the load",
         },
         f"{_PACKAGE}.cli.capacity": {"capacity": "count the instances of a flavor that still fit"},
+        f"{_PACKAGE}.cli.violation": {"violation": "list servers that today's rules reject"},
     },
     subcommands={"host": f"{_PACKAGE}.cli.host_drain"},
     options=f"{_PACKAGE}.options:OPTIONS",

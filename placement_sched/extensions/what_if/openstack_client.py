@@ -20,3 +20,6 @@ Plan = define_command(
 Rebalance = define_command(
     ReportedList, f"{_FOLDER}.plan", "rebalance", "Propose moves of instances."
 )
+Violation = define_command(
+    ReportedList, f"{_FOLDER}.violation", "violation list", "List servers that rules reject."
+)

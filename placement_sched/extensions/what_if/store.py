@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of plan runs, which carry out the moves of a plan in nova."""
+"""Records of plan runs, which carry out moves in nova, and last violations."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
@@ -12,9 +12,9 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.collations import Characters
-from placement_sched.db.tables import plan_moves, plan_runs
+from placement_sched.db.tables import failover_results, plan_moves, plan_runs
 from placement_sched.errors import Conflict, NotFound
-from placement_sched.model.document import to_storable
+from placement_sched.model.document import Json, to_storable
 from placement_sched.model.plan_run import (
     DONE,
     FINAL_STATES,
@@ -29,6 +29,8 @@ from placement_sched.model.plan_run import (
 _RUNS, _MOVES = plan_runs.c, plan_moves.c
 #: Maximum number of runs, which may have many moves, that are deleted in a transaction.
 _MAX_PURGED = 10
+#: The row of the table of background results with the violations.
+_VIOLATIONS_ID = 2
 #: Attributes of a summary that have columns of the same name.
 _LISTED = tuple(each.name for each in fields(PlanRunSummary) if each.name != "counts")
 _SUMMARY = tuple(_RUNS[name] for name in _LISTED)
@@ -165,6 +167,21 @@ def purge(connection: Connection, before: datetime, limit: int = _MAX_PURGED) ->
     uuids = connection.scalars(query.with_for_update()).all()  # no run is resumed now
     sql.change_in_batches(connection, delete(plan_moves), _MOVES.run_uuid, uuids)
     sql.change_in_batches(connection, delete(plan_runs), _RUNS.uuid, uuids)
+
+
+def replace_violations(connection: Connection, report: Json, now: datetime) -> None:
+    """Replace the last report of violations, which was computed at a time."""
+    is_report = failover_results.c.id == _VIOLATIONS_ID
+    connection.execute(delete(failover_results).where(is_report))
+    values = {"id": _VIOLATIONS_ID, "result": to_storable(report), "computed_at": now}
+    connection.execute(insert(failover_results).values(**values))
+
+
+def read_violations(connection: Connection) -> Json | None:
+    """Return the last report of violations, or None before the first."""
+    query = select(failover_results.c.result).where(failover_results.c.id == _VIOLATIONS_ID)
+    text = connection.scalar(query)
+    return None if text is None else orjson.loads(text)
 
 
 def build_executor_conflict(uuid: str) -> Conflict:

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules that servers violate, and selection of violations by rule.
+
+A rule is a family and a subject, such as ``trait CUSTOM_SSD``. A filter is a family of its own.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from placement_sched.db.transaction import Connection
+from placement_sched.errors import Invalid
+from placement_sched.explain.host_verdict import RejectReason
+from placement_sched.model.constraint import COMBINATION
+from placement_sched.model.document import Json
+from placement_sched.model.names import shorten_names, suggest_name
+from placement_sched.model.rejection import CANDIDATES
+from placement_sched.scheduler.filters import all_filters
+from placement_sched.scheduler.plugins import get_plugins
+from placement_sched.scheduler.request_filters import all_request_filters
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.simulation import get_nodes
+
+#: The family of each kind of rejection by the candidate search, and the key of its subject.
+_FAMILIES = {
+    "capacity": ("over capacity", ""),
+    "no_inventory": ("inventory", "resource_class"),
+    "allocation_unit": ("allocation unit", "resource_class"),
+    "missing_trait": ("trait", "traits"),
+    "forbidden_trait": ("forbidden trait", "traits"),
+    "not_in_aggregate": ("aggregate", "aggregates"),
+    "forbidden_aggregate": ("isolated aggregate", "aggregates"),
+    "other_tree": ("provider tree", ""),
+    "group_policy": ("group policy", ""),
+    "same_subtree": ("same subtree", ""),
+    COMBINATION: ("combination of providers", ""),
+}
+#: Maximum number of names in a rule.
+_MAX_NAMES = 3
+
+
+def build_rule(reason: RejectReason, aggregate_names: Mapping[str, str]) -> dict[str, str]:
+    """Return the rule of a reason, and its family.
+
+    ``aggregate_names`` maps the uuids of aggregates to their names.
+    """
+    kind = reason.rejection.kind
+    if reason.stage != CANDIDATES:
+        family = reason.name or kind
+        return {"rule": family, "family": family}
+    family, key = _FAMILIES.get(kind, (kind, ""))
+    subjects = reason.rejection.as_json().get(key) or ()
+    names = [subjects] if isinstance(subjects, str) else list(subjects)
+    words = shorten_names([aggregate_names.get(name, name) for name in names], _MAX_NAMES)
+    return {"rule": f"{family} {words}" if names else family, "family": family}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViolationFilters:
+    """Filters of a list of violations. An empty collection selects everything.
+
+    ``rules`` and ``ignored`` have rules or families.
+    """
+
+    hosts: Collection[str] = ()
+    projects: Collection[str] = ()
+    rules: Collection[str] = ()
+    ignored: Collection[str] = ()
+
+    def _check_rules(self, scheduler: Scheduler, report: Json) -> None:
+        plugins = get_plugins(scheduler.live.get_settings(), scheduler.clock)
+        names = {family for family, _ in _FAMILIES.values()}
+        names |= {each.__name__ for each in (*all_filters(), *map(type, plugins.filters))}
+        names |= {each.name or each.__name__ for each in all_request_filters()}
+        for violation in report["violations"]:
+            for reason in violation["reasons"]:
+                names |= {reason["rule"], reason["family"]}
+        for key, values in (("rule", self.rules), ("ignore", self.ignored)):
+            for value in values:
+                if value not in names:
+                    detail = f"there is no rule {value!r}{suggest_name('rule', value, names)}"
+                    raise Invalid(detail, json_path=f"$.{key}")
+
+    def select(self, connection: Connection, scheduler: Scheduler, report: Json) -> Json:
+        """Return a report with only the selected violations, counted by rule.
+
+        Raises :class:`Invalid`, with the nearest name, for an unknown host or rule.
+        """
+        get_nodes(connection, list(self.hosts), "$.host")
+        self._check_rules(scheduler, report)
+        counts: Counter[str] = Counter()
+        selected = []
+        for violation in report["violations"]:
+            is_selected = (not self.hosts or violation["host"] in self.hosts) and (
+                not self.projects or violation["project_id"] in self.projects
+            )
+            reasons = [
+                each
+                for each in violation["reasons"]
+                if {each["rule"], each["family"]}.isdisjoint(self.ignored)
+                and not (self.rules and {each["rule"], each["family"]}.isdisjoint(self.rules))
+            ]
+            if is_selected and reasons:
+                selected.append({**violation, "reasons": reasons})
+                counts.update({each["rule"] for each in reasons})
+        ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+        rules = [{"rule": rule, "servers": number} for rule, number in ordered]
+        return {**report, "rules": rules, "total": len(selected), "violations": selected}
