@@ -74,6 +74,7 @@ API_ROUTES_BY_CALLERS: Mapping[frozenset[str], str] = {
 /scheduler/v1/plan scheduler:plan POST=.
 /scheduler/v1/evacuation scheduler:evacuation POST=.
 /scheduler/v1/rebalance scheduler:rebalance POST=.
+/scheduler/v1/violations scheduler:violations GET=. POST=.
 /scheduler/v1/plan_runs scheduler:plan_runs GET=list
 /scheduler/v1/plan_runs/<uuid> scheduler:plan_runs GET=show
 /scheduler/v1/policies scheduler:policies GET=list

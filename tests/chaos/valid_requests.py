@@ -190,6 +190,7 @@ BODY_BUILDERS: Mapping[str, Callable[[WriteRequestDrawer, Any], Any]] = {
         "host_failures": draw([1, 2]),
         "within": draw(["zone", None]),
     },
+    "POST /scheduler/v1/violations": lambda _w, _draw: {},
     "POST /scheduler/v1/plan": lambda _w, draw: {"changes": [{"drain": [draw(HOSTS)]}]},
     "POST /scheduler/v1/evacuation": lambda w, draw: {"host": draw(_list_down_hosts(w) or HOSTS)},
     "POST /scheduler/v1/rebalance": lambda _w, draw: {

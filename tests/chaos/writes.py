@@ -48,6 +48,7 @@ ROUTES_WITHOUT_EFFECT = (
     "POST /scheduler/v1/failover_capacity",
     "POST /scheduler/v1/plan",
     "POST /scheduler/v1/rebalance",
+    "POST /scheduler/v1/violations",
     "POST /scheduler/v1/decisions/<uuid>/replay",
 )
 

@@ -130,7 +130,7 @@ class MovePlan:
 
 def find_instances(connection: Connection, hosts: Iterable[str]) -> list[MovingInstance]:
     """Return the instances on hosts, in the order of :func:`sort_instances`."""
-    return sort_instances(_with_requests(connection, instances.list_by_hosts(connection, hosts)))
+    return sort_instances(with_requests(connection, instances.list_by_hosts(connection, hosts)))
 
 
 def sort_instances(moving: Sequence[MovingInstance]) -> list[MovingInstance]:
@@ -147,7 +147,8 @@ def sort_instances(moving: Sequence[MovingInstance]) -> list[MovingInstance]:
     return sorted(moving, key=get_sort_key)
 
 
-def _with_requests(connection: Connection, records: Sequence[Instance]) -> list[MovingInstance]:
+def with_requests(connection: Connection, records: Sequence[Instance]) -> list[MovingInstance]:
+    """Return recorded instances with requests for equal instances."""
     requests = read_requests(connection, [record.uuid for record in records])
     return [
         MovingInstance(
@@ -406,7 +407,7 @@ def check_move(
         records = instances.list_by_uuids(connection, [uuid])
         if not records:
             return None, PartialFit(0, "it is not recorded: see placement-sched nova sync")
-        moving = _with_requests(connection, records)[0]
+        moving = with_requests(connection, records)[0]
         group = read_group_without(connection, moving.record)
     if moving.record.host != source:
         return None, PartialFit(0, f"it is recorded on {moving.record.host}, not on {source}")

@@ -169,11 +169,11 @@ def purge(connection: Connection, before: datetime, limit: int = _MAX_PURGED) ->
     sql.change_in_batches(connection, delete(plan_runs), _RUNS.uuid, uuids)
 
 
-def replace_violations(connection: Connection, report: Json, now: datetime) -> None:
-    """Replace the last report of violations, which was computed at a time."""
-    is_report = failover_results.c.id == _VIOLATIONS_ID
-    connection.execute(delete(failover_results).where(is_report))
-    values = {"id": _VIOLATIONS_ID, "result": to_storable(report), "computed_at": now}
+def replace_violations(connection: Connection, report: Json) -> None:
+    """Replace the last report of violations."""
+    connection.execute(delete(failover_results).where(failover_results.c.id == _VIOLATIONS_ID))
+    moment = datetime.fromisoformat(report["computed_at"])
+    values = {"id": _VIOLATIONS_ID, "result": to_storable(report), "computed_at": moment}
     connection.execute(insert(failover_results).values(**values))
 
 

@@ -39,13 +39,14 @@ def test_routes_of_the_disabled_extension_answer_404(app):
         ("POST", "rebalance"),
         ("POST", "evacuation"),
         ("GET", "plan_runs"),
+        ("GET", "violations"),
     ):
         send = app.get if method == "GET" else app.post_json
         response = send(f"/scheduler/v1/{path}", status=404).json
         assert response["errors"][0]["code"] == "scheduler.not_found", path
     resources = app.get("/scheduler/v1").json["resources"]
-    names = {"capacity", "failover_capacity", "plan", "evacuation", "rebalance", "plan_runs"}
-    assert not names & {*resources}
+    absent = {"capacity", "failover_capacity", "plan", "evacuation", "rebalance", "plan_runs"}
+    assert not {*absent, "violations"} & {*resources}
 
 
 def test_disabled_extension_has_no_gauges_and_no_task(app):

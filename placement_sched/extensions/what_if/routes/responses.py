@@ -139,28 +139,19 @@ PLAN_RUN = Schemas(build_schema({**_RUN, **_RUN_PARTS}))
 RUN_MOVE = Schemas(build_schema({**_RUN_MOVE, "rejection": NULLABLE_TEXT}, KIND))
 
 _VIOLATION_REASON = build_schema(build_texts("rule", "family", "stage", "name", "reason"), KIND)
-_VIOLATION = build_schema(
-    {
-        "uuid": UUID,
-        **build_texts("name", "host"),
-        **dict.fromkeys(("project_id", "flavor"), NULLABLE_TEXT),
-        "reasons": build_list_schema(_VIOLATION_REASON),
-    }
-)
-_RULE = build_schema({"rule": TEXT, "servers": INTEGER})
-_UNEXAMINED = build_schema(
-    {"reason": TEXT, "servers": INTEGER, "examples": build_list_schema(UUID)}
-)
-VIOLATIONS = build_page_schema(
-    "violations",
-    _VIOLATION,
-    {
-        "computed_at": TEXT,
-        "duration": NUMBER,
-        **dict.fromkeys(("servers", "total"), INTEGER),
-        "rules": build_list_schema(_RULE),
-        "unknown": build_map(INTEGER),
-        "unexamined": build_list_schema(_UNEXAMINED),
-    },
-)
+_VIOLATION: Json = {
+    **build_texts("uuid", "name", "host"),
+    **dict.fromkeys(("project_id", "flavor"), NULLABLE_TEXT),
+    "reasons": build_list_schema(_VIOLATION_REASON),
+}
+_UNEXAMINED = build_schema({"reason": TEXT, "servers": INTEGER, "examples": TEXTS})
+_REPORT: Json = {
+    **dict.fromkeys(("servers", "total"), INTEGER),
+    "computed_at": TEXT,
+    "duration": NUMBER,
+    "rules": build_list_schema(build_schema({"rule": TEXT, "servers": INTEGER})),
+    "unknown": build_map(INTEGER),
+    "unexamined": build_list_schema(_UNEXAMINED),
+}
+VIOLATIONS = build_page_schema("violations", build_schema(_VIOLATION), _REPORT)
 VIOLATION_RUN = Schemas(build_schema({"started_at": TEXT}))

@@ -7,20 +7,18 @@ from placement_sched.api.validation import Schemas
 from placement_sched.errors import NotFound
 from placement_sched.extensions.what_if import store
 from placement_sched.extensions.what_if.routes import responses
-from placement_sched.extensions.what_if.violations.rules import ViolationFilters
+from placement_sched.extensions.what_if.violations.rules import FILTERS, ViolationFilters
 from placement_sched.extensions.what_if.violations.task import ViolationRun
 from placement_sched.schemas.parts import NAME, PAGING, build_object_schema
 
 blueprint = Blueprint("violations", __name__, policy="scheduler:violations")
 
 _VIOLATIONS = "/v1/violations"
-LIST = Schemas(
-    build_object_schema(dict.fromkeys(("host", "project_id", "rule", "ignore"), NAME) | PAGING)
-)
+LIST = Schemas(build_object_schema(dict.fromkeys(FILTERS, NAME) | PAGING))
 START = Schemas(build_object_schema({}))
 
 
-@blueprint.get(_VIOLATIONS, query=LIST, response=responses.VIOLATIONS)
+@blueprint.get(_VIOLATIONS, query=LIST, errors=(404,), response=responses.VIOLATIONS)
 def index(call: ApiCall) -> ApiResponse:
     """List the servers of the last computation, sorted by uuid, page by page."""
     report = call.read(store.read_violations)
@@ -29,12 +27,7 @@ def index(call: ApiCall) -> ApiResponse:
             "The violations were not computed yet: send POST /scheduler/v1/violations",
             code="scheduler.not_found",
         )
-    filters = ViolationFilters(
-        hosts=call.list_values("host"),
-        projects=call.list_values("project_id"),
-        rules=call.list_values("rule"),
-        ignored=call.list_values("ignore"),
-    )
+    filters = ViolationFilters(*map(call.list_values, FILTERS))
     body = call.read(filters.select, call.services.scheduler, report)
     limit, marker = parse_page(dict(call.query))
     remaining = [each for each in body["violations"] if marker is None or each["uuid"] > marker]

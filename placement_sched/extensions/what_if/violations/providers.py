@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of all provider columns, in which claims can be released."""
+"""Columns of all providers, in which the claims of servers can be released."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -8,99 +8,77 @@ from functools import cached_property
 
 import numpy as np
 
-from placement_sched.candidates.columns import ProviderColumns
-from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.request import ResolvedNames, Search, Topology, check_names
-from placement_sched.candidates.tree_index import TreeIndex
+from placement_sched.candidates import constraints
+from placement_sched.candidates.loader import LoadedProviders
+from placement_sched.candidates.request import ResolvedNames, Search
 from placement_sched.db.transaction import Connection
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery
-from placement_sched.model.provider import SHARES
-from placement_sched.store.placement import provider_state
 
 #: Uuid of a provider, resource class and used amount.
 Claim = tuple[str, str, int]
 
 
-class ReleasedProviders(ProviderSource):
-    """The source of a search on some trees, without the claims of some servers.
+class ReleasedProviders(LoadedProviders):
+    """Source of a search on some trees, without the claims of some servers.
 
-    The columns are read once, and belong to this object alone. A thread uses it at a time.
+    All columns are read once.
     """
 
     reads_cheaply = True
 
     def __init__(self, connection: Connection) -> None:
-        self._columns = ProviderColumns(provider_state.read_names(connection))
-        for batch in provider_state.read_all_providers(connection):
-            self._columns.replace([row[0] for row in batch.providers], batch)
-        self._index = TreeIndex(self._columns, self._columns.names.traits.get(SHARES))
-        self._roots: Collection[int] | None = None
-
-    @contextmanager
-    def open_columns(
-        self, *_: object, **_parts: object
-    ) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
-        """Return all columns, with the names of all resource classes and traits."""
-        yield self._columns, self._index
-
-    def resolve(self, query: CandidatesQuery) -> ResolvedNames:
-        """Return the ids of all names of a query."""
-        names = self._columns.names
-        topology = Topology(self._index.has_nested, bool(len(self._index.sharers)))
-        resolved = ResolvedNames(names.classes, names.traits, names.aggregates, topology)
-        return check_names(query, resolved)
-
-    def map_ids(self, uuids: Collection[str]) -> Mapping[str, int]:
-        """Map the uuids of providers to their ids."""
-        return self._columns.map_ids(uuids)
+        super().__init__(connection)
+        with self.open_columns(whole=True, with_names=True) as (self.columns, self.index):
+            self._roots: Collection[int] = ()
 
     @cached_property
     def root_uuids(self) -> Mapping[str, str]:
         """Map the uuid of each provider to the uuid of its root."""
-        uuids, rows = self._columns.providers.uuids, self._index.root_rows
+        uuids, rows = self.columns.providers.uuids, self.index.root_rows
         pairs = zip(uuids.tolist(), rows.tolist(), strict=True)
         return {uuid: uuids[row] for uuid, row in pairs if row >= 0}
 
     @contextmanager
-    def release(self, claims: Iterable[Claim], roots: Collection[str] | None) -> Iterator[None]:
+    def release(self, claims: Iterable[Claim], roots: Iterable[str]) -> Iterator[None]:
         """Subtract claims, and find candidates only on the trees of ``roots``."""
         amounts: dict[str, Counter[str]] = defaultdict(Counter)
         for provider, name, used in claims:
-            amounts[name][provider] += used
-        self._add(amounts, -1)
-        self._roots = None if roots is None else sorted(self.map_ids(roots).values())
+            amounts[name][provider] -= used
+        self._roots = sorted(self.columns.map_ids(roots).values())
+        self._add(amounts)
         try:
             yield
         finally:
-            self._add(amounts, 1)
-            self._roots = None
+            self._add({name: {key: -used[key] for key in used} for name, used in amounts.items()})
 
-    def _add(self, amounts: Mapping[str, Mapping[str, int]], sign: int) -> None:
-        for name, used_amounts in amounts.items():
-            class_columns = self._columns.classes.get(self._columns.names.classes.get(name, -1))
-            if class_columns is None:
-                continue
-            ids = self.map_ids(used_amounts.keys())
-            order = sorted(ids, key=ids.__getitem__)
-            rows = self._columns.find_rows([ids[uuid] for uuid in order])
-            positions, exist = class_columns.inventories.find_positions(rows)
-            used = np.array([used_amounts[uuid] for uuid in order], np.int64)
-            class_columns.inventories.values["used"][positions[exist]] += sign * used[exist]
+    def _add(self, amounts: Mapping[str, Mapping[str, int]]) -> None:
+        names, classes = self.columns.names.classes, self.columns.classes
+        for name in amounts.keys() & names.keys():
+            if (inventories := classes.get(names[name])) is not None:
+                pairs = sorted(
+                    (key, amounts[name][uuid])
+                    for uuid, key in self.columns.map_ids(amounts[name]).items()
+                )
+                rows = self.columns.find_rows(key for key, _ in pairs)
+                positions, exist = inventories.inventories.find_positions(rows)
+                used = np.array([used for _, used in pairs], np.int64)
+                inventories.inventories.values["used"][positions[exist]] += used[exist]
+
+    def map_ids(self, uuids: Collection[str]) -> Mapping[str, int]:
+        """Map the uuids of providers to their ids."""
+        return self.columns.map_ids(uuids)
 
     def find_single_providers(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
     ) -> tuple[CandidateProvider, ...]:
-        """Return the providers that serve a single group, only of the chosen trees."""
-        if self._roots is None:
-            return super().find_single_providers(query, names, limit)
-        return self.select_serving(query, names, self._roots)
+        """Return the providers of the chosen trees that serve a single group."""
+        return self.select_serving(query, names, self._roots)[:limit]
 
     def find_serving_roots(
         self, search: Search, limit: int | None = None, after: int = 0
     ) -> list[int]:
-        """Return the roots whose trees may serve, only of the chosen trees."""
-        roots = super().find_serving_roots(search, None, after)
-        if self._roots is not None:
-            chosen = frozenset(self._roots)
-            roots = [root for root in roots if root in chosen]
+        """Return the roots of the chosen trees that may serve."""
+        rows = constraints.find_serving_roots(self.index, search, after)
+        ids = self.columns.providers.ids[rows]
+        roots: list[int] = ids[np.isin(ids, list(self._roots))].tolist()
         return roots[:limit]

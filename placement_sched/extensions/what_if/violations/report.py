@@ -6,20 +6,27 @@ depends on facts of placement and on settings. The state of a compute service, l
 work or of the number of instances, and load are no rules.
 """
 
-from collections.abc import Collection
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from time import monotonic
 
-from placement_sched.extensions.what_if.violations.check import Checker
-from placement_sched.extensions.what_if.violations.providers import ReleasedProviders
-from placement_sched.extensions.what_if.violations.servers import read_servers
+from placement_sched.db.transaction import Connection
+from placement_sched.extensions.what_if.drain_plan import MovingInstance, with_requests
+from placement_sched.extensions.what_if.violations.check import Checker, Server
+from placement_sched.extensions.what_if.violations.providers import Claim, ReleasedProviders
 from placement_sched.model.document import Json
+from placement_sched.model.grouping import group_rows, split_batches
 from placement_sched.operations import Progress
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.simulation import get_nodes
-from placement_sched.store.compute import compute_nodes, instances
+from placement_sched.store.compute import compute_nodes, instances, server_groups
+from placement_sched.store.placement import allocations
 
+#: Number of hosts whose servers are read at a time.
+_BATCH = 500
 #: Maximum number of servers that are named for a reason of no result.
 _MAX_EXAMPLES = 20
+_NO_NODE, _NO_CLAIM = "its host has no compute node", "it has no allocation on its host"
+_NO_FLAVOR = "its flavor is not recorded"
 
 
 def report_violations(
@@ -27,26 +34,40 @@ def report_violations(
     hosts: Collection[str] | None = None,
     progress: Progress = lambda _done, _total: None,
 ) -> Json:
-    """Check the servers on these hosts, or on all hosts.
+    """Check the servers on existing hosts, or on all hosts.
 
     ``progress`` is called with the number of checked servers and the total. Raises
-    :class:`Invalid`, with the nearest name, for an unknown host, and :class:`Unavailable` if the
-    database does not answer or no query slot is free.
+    :class:`Unavailable` if the database does not answer or no query slot is free.
     """
     began, now = monotonic(), scheduler.clock()
     with scheduler.hold_query_slot(), scheduler.source.read() as connection:
-        get_nodes(connection, list(hosts or ()), "$.host")
         nodes = compute_nodes.map_names_by_uuid(connection)
-        aggregates = scheduler.caches.aggregates.get_current(connection)
+        groups = {group.uuid or "": group for group in server_groups.search(connection)}
+        members = {uuid for group in groups.values() for uuid in group.members}
+        member_hosts = instances.map_hosts(connection, members)
         providers = ReleasedProviders(connection)
-        servers = read_servers(connection, nodes, providers.root_uuids, hosts)
-        names = {each.uuid: each.name for each in aggregates.all}
-        checker = Checker(scheduler, connection, nodes, providers, servers, names)
-        total, done = sum(map(len, servers.by_request.values())), 0
-        for key, equal in servers.by_request.items():
+        checker = Checker(scheduler, connection, nodes, providers, groups, member_hosts)
+        if hosts is None:
+            hosts = {host for host, _ in instances.count_by_host(connection, None)}
+        roots = group_rows((host, uuid) for uuid, (host, _) in nodes.items())
+        by_request: dict[bytes, list[Server]] = defaultdict(list)
+        documents: dict[bytes, Json] = {}
+        unknown: Counter[str] = Counter()
+        for moving, claims in _iterate_instances(connection, hosts):
+            own_roots = roots.get(moving.record.host or "", ())
+            server = _build_server(moving, claims, own_roots, providers.root_uuids)
+            if isinstance(server, str):
+                checker.unexamined[server].append(moving.record.uuid)
+                continue
+            key = moving.request_key
+            documents.setdefault(key, moving.document)
+            by_request[key].append(server)
+            unknown.update(moving.unknown)
+        total, done = sum(map(len, by_request.values())), 0
+        for key, servers in by_request.items():
             progress(done, total)
-            checker.check_equal(servers.documents[key], equal)
-            done += len(equal)
+            checker.check(documents[key], servers)
+            done += len(servers)
         progress(total, total)
         # A server may have moved since its record was read.
         current = instances.map_hosts(connection, [each["uuid"] for each in checker.violations])
@@ -56,9 +77,45 @@ def report_violations(
         "duration": round(monotonic() - began, 3),
         "servers": total,
         "violations": sorted(violations, key=lambda each: str(each["uuid"])),
-        "unknown": dict(servers.unknown),
+        "unknown": dict(unknown),
         "unexamined": [
             {"reason": reason, "servers": len(uuids), "examples": sorted(uuids)[:_MAX_EXAMPLES]}
-            for reason, uuids in sorted(servers.unexamined.items())
+            for reason, uuids in sorted(checker.unexamined.items())
         ],
     }
+
+
+def _iterate_instances(
+    connection: Connection, hosts: Collection[str]
+) -> Iterator[tuple[MovingInstance, list[Claim]]]:
+    """Yield the instances on hosts with their claims."""
+    kept: dict[Claim, Claim] = {}  # a single object for the equal claims of many servers
+    for batch in split_batches(sorted(hosts), _BATCH):
+        records = instances.list_by_hosts(connection, batch)
+        claims: dict[str, list[Claim]] = defaultdict(list)
+        for row in allocations.list_by_consumers(connection, [each.uuid for each in records]):
+            claim = row.provider_uuid, row.resource_class, row.used
+            claims[row.consumer.uuid].append(kept.setdefault(claim, claim))
+        for moving in with_requests(connection, records):
+            yield moving, claims.get(moving.record.uuid, [])
+
+
+def _build_server(
+    moving: MovingInstance,
+    claims: Collection[Claim],
+    nodes: Collection[str],
+    root_uuids: Mapping[str, str],
+) -> Server | str:
+    """Return a server, or why it is not checked. ``nodes`` are the nodes of its host."""
+    record = moving.record
+    own = tuple(sorted(claim for claim in claims if root_uuids.get(claim[0]) in nodes))
+    if not nodes or not own:
+        return _NO_CLAIM if nodes else _NO_NODE
+    if not (record.flavor or {}).keys() - {"id"}:
+        return _NO_FLAVOR
+    names = ("uuid", "host", "project_id")
+    entry = {name: getattr(record, name) for name in names}
+    entry |= {"name": record.display_name, "flavor": (record.flavor or {}).get("name")}
+    shared = tuple(sorted(set(claims).difference(own)))
+    root = root_uuids[own[0][0]]
+    return Server(entry, root, record.server_group, moving.unknown, own, shared)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.explain.host_verdict import RejectReason
-from placement_sched.model.constraint import COMBINATION
 from placement_sched.model.document import Json
 from placement_sched.model.names import shorten_names, suggest_name
 from placement_sched.model.rejection import CANDIDATES
@@ -21,7 +20,8 @@ from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.simulation import get_nodes
 
-#: The family of each kind of rejection by the candidate search, and the key of its subject.
+#: The family of each kind of rejection by the candidate search, and the key of its subject. Other
+#: kinds are families of their own.
 _FAMILIES = {
     "capacity": ("over capacity", ""),
     "no_inventory": ("inventory", "resource_class"),
@@ -30,32 +30,26 @@ _FAMILIES = {
     "forbidden_trait": ("forbidden trait", "traits"),
     "not_in_aggregate": ("aggregate", "aggregates"),
     "forbidden_aggregate": ("isolated aggregate", "aggregates"),
-    "other_tree": ("provider tree", ""),
-    "group_policy": ("group policy", ""),
-    "same_subtree": ("same subtree", ""),
-    COMBINATION: ("combination of providers", ""),
 }
+#: The query parameters of the fields of :class:`ViolationFilters`.
+FILTERS = ("host", "project_id", "rule", "ignore")
 #: Maximum number of names in a rule.
 _MAX_NAMES = 3
 
 
 def build_rule(reason: RejectReason, aggregate_names: Mapping[str, str]) -> dict[str, str]:
-    """Return the rule of a reason, and its family.
-
-    ``aggregate_names`` maps the uuids of aggregates to their names.
-    """
+    """Return the rule of a reason, and its family."""
     kind = reason.rejection.kind
-    if reason.stage != CANDIDATES:
-        family = reason.name or kind
-        return {"rule": family, "family": family}
-    family, key = _FAMILIES.get(kind, (kind, ""))
+    family, key = reason.name or kind, ""
+    if reason.stage == CANDIDATES:
+        family, key = _FAMILIES.get(kind, (kind, ""))
     subjects = reason.rejection.as_json().get(key) or ()
     names = [subjects] if isinstance(subjects, str) else list(subjects)
     words = shorten_names([aggregate_names.get(name, name) for name in names], _MAX_NAMES)
     return {"rule": f"{family} {words}" if names else family, "family": family}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ViolationFilters:
     """Filters of a list of violations. An empty collection selects everything.
 
@@ -67,20 +61,6 @@ class ViolationFilters:
     rules: Collection[str] = ()
     ignored: Collection[str] = ()
 
-    def _check_rules(self, scheduler: Scheduler, report: Json) -> None:
-        plugins = get_plugins(scheduler.live.get_settings(), scheduler.clock)
-        names = {family for family, _ in _FAMILIES.values()}
-        names |= {each.__name__ for each in (*all_filters(), *map(type, plugins.filters))}
-        names |= {each.name or each.__name__ for each in all_request_filters()}
-        for violation in report["violations"]:
-            for reason in violation["reasons"]:
-                names |= {reason["rule"], reason["family"]}
-        for key, values in (("rule", self.rules), ("ignore", self.ignored)):
-            for value in values:
-                if value not in names:
-                    detail = f"there is no rule {value!r}{suggest_name('rule', value, names)}"
-                    raise Invalid(detail, json_path=f"$.{key}")
-
     def select(self, connection: Connection, scheduler: Scheduler, report: Json) -> Json:
         """Return a report with only the selected violations, counted by rule.
 
@@ -91,18 +71,28 @@ class ViolationFilters:
         counts: Counter[str] = Counter()
         selected = []
         for violation in report["violations"]:
-            is_selected = (not self.hosts or violation["host"] in self.hosts) and (
-                not self.projects or violation["project_id"] in self.projects
-            )
-            reasons = [
-                each
-                for each in violation["reasons"]
-                if {each["rule"], each["family"]}.isdisjoint(self.ignored)
-                and not (self.rules and {each["rule"], each["family"]}.isdisjoint(self.rules))
-            ]
-            if is_selected and reasons:
+            reasons = [each for each in violation["reasons"] if self._selects_rule(each)]
+            is_on_host = not self.hosts or violation["host"] in self.hosts
+            is_of_project = not self.projects or violation["project_id"] in self.projects
+            if reasons and is_on_host and is_of_project:
                 selected.append({**violation, "reasons": reasons})
                 counts.update({each["rule"] for each in reasons})
         ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
         rules = [{"rule": rule, "servers": number} for rule, number in ordered]
         return {**report, "rules": rules, "total": len(selected), "violations": selected}
+
+    def _selects_rule(self, reason: Json) -> bool:
+        names = {reason["rule"], reason["family"]}
+        return names.isdisjoint(self.ignored) and not (self.rules and names.isdisjoint(self.rules))
+
+    def _check_rules(self, scheduler: Scheduler, report: Json) -> None:
+        plugins = get_plugins(scheduler.live.get_settings(), scheduler.clock)
+        names = {family for family, _ in _FAMILIES.values()}
+        names |= {each.__name__ for each in (*all_filters(), *map(type, plugins.filters))}
+        names |= {each.name or each.__name__ for each in all_request_filters()}
+        reasons = [each for violation in report["violations"] for each in violation["reasons"]]
+        names.update(each[key] for each in reasons for key in ("rule", "family"))
+        for key, values in (("rule", self.rules), ("ignore", self.ignored)):
+            if unknown := [value for value in values if value not in names]:
+                hint = suggest_name("rule", unknown[0], names)
+                raise Invalid(f"there is no rule {unknown[0]!r}{hint}", json_path=f"$.{key}")

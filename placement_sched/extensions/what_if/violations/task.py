@@ -13,9 +13,9 @@ VIOLATION_THREAD, _LEASE = "violations", 300
 
 
 class ViolationRun(PeriodicTask):
-    """A single computation in a thread, which stores its result.
+    """A computation in a thread, which stores its result.
 
-    A lease prevents a second computation at the same time, in any process.
+    With a lease, only a single process computes at a time.
     """
 
     thread_name = VIOLATION_THREAD
@@ -27,28 +27,23 @@ class ViolationRun(PeriodicTask):
         self._lease = Lease(scheduler.database, VIOLATION_THREAD, _LEASE)
 
     def start(self) -> None:
-        """Start the thread, or raise :class:`Conflict` while another runs.
-
-        Raises :class:`Forbidden` if the database shows a file, in which nothing can be stored.
-        """
+        """Start the thread, or raise :class:`Conflict` while another runs."""
         if self._scheduler.database.shows_file:
             raise Forbidden("this server shows a file and stores no result")
         if not self._lease.is_held():
-            raise Conflict("the violations are being computed: read the result when it is ready")
+            raise Conflict("the violations are being computed, read the result later")
         self()
 
     def run_round(self) -> None:
         """Compute and store the violations, and release the lease."""
+        scheduler = self._scheduler
         try:
-            now = self._scheduler.clock()
-            report = report_violations(
-                self._scheduler, progress=lambda _done, _total: self._renew()
-            )
-            self._scheduler.database.write(
-                lambda connection: store.replace_violations(connection, report, now)
+            report = report_violations(scheduler, None, self._renew)
+            scheduler.database.write(
+                lambda connection: store.replace_violations(connection, report)
             )
         finally:
             self._lease.release()
 
-    def _renew(self) -> None:
+    def _renew(self, _done: int, _total: int | None) -> None:
         self._lease.is_held()

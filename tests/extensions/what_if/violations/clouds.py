@@ -114,7 +114,7 @@ def _draw_aggregate(random, hosts, name, key, value):
 
 
 def _draw_server(random, number, hosts, sharing, gpus):
-    host, flavor = random.choice(hosts), random.choice(FLAVORS)
+    host, flavor = random.choice(hosts), random.choice([*FLAVORS, FLAVORS[0], FLAVORS[-1]])
     disk = POOL if host in sharing else host
     allocations = {host: {"VCPU": flavor["vcpus"], "MEMORY_MB": flavor["memory_mb"]}}
     allocations.setdefault(disk, {})["DISK_GB"] = flavor["root_gb"]
@@ -129,7 +129,7 @@ def _draw_server(random, number, hosts, sharing, gpus):
     request = {**REQUEST, "scheduler_hints": hints, "availability_zone": zone}
     server = make_server(f"i{number}", host, flavor["name"], request=request)
     server |= {"uuid": make_server_uuid(number), "allocations": allocations}
-    if random.random() < 0.5:
+    if flavor["name"] in {"small", "spread"} or random.random() < 0.3:
         server["server_group"] = random.choice(GROUPS)["name"]
     return server
 
