@@ -320,14 +320,14 @@ def _format_invariants(result: VerificationResult, *, verbose: bool) -> Iterator
     for violation in result.allowed:
         yield f"allowed: {violation.invariant}: {violation.detail}"
     for invariant in sorted(result.truncated):
-        yield f"{invariant}: more violations exist, but only the first {MAX_VIOLATIONS} are listed"
+        yield f"{invariant}: more are broken, but only the first {MAX_VIOLATIONS} are listed"
     if not result.violations:
         yield "all invariants hold"
         return
     number = len(result.violations)
     plus = "+" * bool(result.truncated)
-    kinds = format_count(len({violation.invariant for violation in result.violations}), "invariant")
-    yield f"{number}{plus} violation{'s'[: number != 1]} of {kinds}"
+    kinds = format_count(len({violation.invariant for violation in result.violations}), "kind")
+    yield f"{number}{plus} broken invariant{'s'[: number != 1]} of {kinds}"
 
 
 class AuditCode(IntEnum):

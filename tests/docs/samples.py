@@ -19,8 +19,10 @@ from webtest import TestApp
 
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
+from placement_sched.extensions.what_if.violations.task import VIOLATION_THREAD
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
+from tests.support.concurrency import join_threads
 from tests.support.versions import LATEST
 
 SAMPLES_FOLDER = Path(__file__).parents[2] / "api-ref" / "source" / "samples"
@@ -273,6 +275,18 @@ SAMPLES = (
         {**_INSTANCE_ON_CN2, "flavor": _FLAVOR},
     ),
     Sample("scheduler/rebalance", "POST", f"{_SCHEDULER}/rebalance"),
+    # Its flavor now requires a trait that cn2 lacks
+    Sample(
+        "",
+        "PUT",
+        f"{_SCHEDULER}/instances/{SECOND_INSTANCE}",
+        {
+            **_INSTANCE_ON_CN2,
+            "flavor": {**_FLAVOR, "extra_specs": {"trait:HW_CPU_X86_AVX512F": "required"}},
+        },
+    ),
+    Sample("scheduler/violations-compute", "POST", f"{_SCHEDULER}/violations", status=202),
+    Sample("scheduler/violations-list", "GET", f"{_SCHEDULER}/violations"),
     Sample("", "DELETE", f"{_SCHEDULER}/instances/{SECOND_INSTANCE}", status=204),
     Sample(
         "scheduler/decisions-list", "GET", f"{_SCHEDULER}/decisions?project_id={PROJECT_ID}&limit=2"
@@ -404,6 +418,7 @@ def send_requests_to(client: TestApp) -> Iterator[tuple[str, Any]]:
         path = sample.path.format(server_group=group)
         path = path.replace("<id>", str(listed[-1]) if listed else "")
         response = client.request(path, method=sample.method, status=sample.status, **arguments)
+        join_threads(VIOLATION_THREAD)
         document = response.json if response.body else None
         if sample.name == "compute/os_server_groups-create":
             group = document["server_group"]["id"]

@@ -54,7 +54,7 @@ def test_invariants_audit_exits_with_7_and_prints_violations(cloud, database):
     expected = f"consumer {build_consumer_uuid(1)} has allocations but no record"
     assert cloud.run("audit", "--invariants") == (
         7,
-        f"allocation_without_consumer: {expected}\n1 violation of 1 invariant\n",
+        f"allocation_without_consumer: {expected}\n1 broken invariant of 1 kind\n",
         "",
     )
     document = cloud.document("audit", "--invariants")

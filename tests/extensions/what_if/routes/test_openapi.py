@@ -5,8 +5,10 @@ import pytest
 
 from placement_sched.extensions.what_if.failover.task import store_result
 from placement_sched.extensions.what_if.routes import BLUEPRINTS
+from placement_sched.extensions.what_if.violations.task import VIOLATION_THREAD
 from tests.api.scheduler.openapi_client import OpenApiClient
 from tests.extensions.what_if.evacuations import force_down
+from tests.support.concurrency import join_threads
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid
 
 
@@ -30,6 +32,9 @@ def test_client_made_from_the_openapi_document_calls_every_operation_of_the_exte
     failover = client.failover_capacity_compute({"host_failures": 1, "within": None})
     store_result(sqlite_app.app.services.scheduler)
     assert client.failover_capacity_show()["failures"] == failover["failures"]
+    assert "started_at" in client.violations_start({})
+    join_threads(VIOLATION_THREAD)
+    assert client.violations_index(host="cn1")["rules"] == []
     plan = client.plan_plan({"changes": [{"drain": ["cn1"]}]})
     assert {"capacity", "moves", "other_consumers", "stuck", "unknown"} == set(plan)
     force_down(sqlite_app, "cn1")
