@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from tests.extensions.what_if.violations.clouds import SSD, load, make_host, make_server
-from tests.extensions.what_if.violations.test_task import VIOLATIONS_PATH, compute
+from tests.extensions.what_if.violations.queries import VIOLATIONS_PATH, compute_violations
 from tests.support.loopback import serve_application
 
 pytestmark = pytest.mark.slow
@@ -86,7 +86,7 @@ def test_server_returns_its_last_result(sqlite_app, run_violation_list, monkeypa
     with serve_application(sqlite_app.app) as url:
         status, _, error = run_violation_list("--url", url)
         assert (status, "The violations were not computed yet" in error) == (1, True)
-        compute(sqlite_app)
+        compute_violations(sqlite_app)
         _, printed, _ = run_violation_list("--url", url, "-f", "json")
         result = sqlite_app.get(VIOLATIONS_PATH).json
         del result["links"]

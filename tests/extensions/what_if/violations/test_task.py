@@ -7,10 +7,8 @@ from placement_sched.db.leases import Lease
 from placement_sched.extensions.what_if.failover.task import store_result
 from placement_sched.extensions.what_if.violations.task import VIOLATION_THREAD
 from tests.extensions.what_if.violations.clouds import SSD, load, make_host, make_server
-from tests.support.concurrency import join_threads
+from tests.extensions.what_if.violations.queries import VIOLATIONS_PATH, compute_violations
 from tests.support.statements import execute_statements
-
-VIOLATIONS_PATH = "/scheduler/v1/violations"
 
 
 @pytest.fixture
@@ -31,12 +29,6 @@ def cloud(app):
     return load(app, document, [f"{statement}resource_provider_id = {provider}"])
 
 
-def compute(app):
-    response = app.post_json(VIOLATIONS_PATH, {}, status=202).json
-    join_threads(VIOLATION_THREAD)
-    return response
-
-
 def list_names(app, **query):
     violations = app.get(VIOLATIONS_PATH, query).json["violations"]
     return sorted(each["name"] for each in violations)
@@ -46,7 +38,7 @@ def list_names(app, **query):
 def test_result_is_computed_in_the_background_and_read_in_pages(cloud):
     (error,) = cloud.get(VIOLATIONS_PATH, status=404).json["errors"]
     assert error["detail"].startswith("The violations were not computed yet")
-    compute(cloud)
+    compute_violations(cloud)
     result = cloud.get(VIOLATIONS_PATH).json
     assert (result["servers"], result["total"], result["links"]) == (3, 3, [])
     assert result["rules"] == [
@@ -62,16 +54,16 @@ def test_result_is_computed_in_the_background_and_read_in_pages(cloud):
 
 def test_later_computation_replaces_the_result(sqlite_app):
     load(sqlite_app, {"hosts": [make_host("cn1")]}, ())
-    compute(sqlite_app)
+    compute_violations(sqlite_app)
     assert sqlite_app.get(VIOLATIONS_PATH).json["servers"] == 0
     document = {"flavors": [{"name": "small", "vcpus": 1, "memory_mb": 1, "root_gb": 1}]}
     load(sqlite_app, {**document, "instances": [make_server("i1", "cn1")]}, ())
-    compute(sqlite_app)
+    compute_violations(sqlite_app)
     assert sqlite_app.get(VIOLATIONS_PATH).json["servers"] == 1
 
 
 def test_result_can_be_filtered(cloud):
-    compute(cloud)
+    compute_violations(cloud)
     assert list_names(cloud, host="cn2") == ["i2", "i3"]
     assert list_names(cloud, project_id="q") == ["i1"]
     assert list_names(cloud, rule="over capacity") == ["i1"]
@@ -96,7 +88,7 @@ def test_result_can_be_filtered(cloud):
 )
 def test_invalid_queries_are_400(sqlite_app, query, detail):
     load(sqlite_app, {"hosts": [make_host("cn1")]}, ())
-    compute(sqlite_app)
+    compute_violations(sqlite_app)
     (error,) = sqlite_app.get(VIOLATIONS_PATH, query, status=400).json["errors"]
     assert detail is None or error["detail"].startswith(detail)
 
@@ -112,24 +104,24 @@ def test_second_computation_at_the_same_time_is_409(sqlite_app):
     (error,) = sqlite_app.post_json(VIOLATIONS_PATH, {}, status=409).json["errors"]
     assert error["detail"] == "the violations are being computed, read the result later"
     lease.release()
-    compute(sqlite_app)
-    compute(sqlite_app)  # the first computation has released its lease
+    compute_violations(sqlite_app)
+    compute_violations(sqlite_app)  # the first computation has released its lease
 
 
 def test_failed_computation_is_logged_and_releases_its_lease(sqlite_app, caplog):
     database = sqlite_app.app.services.database
     execute_statements(database, "ALTER TABLE sched_server_groups RENAME TO elsewhere")
-    compute(sqlite_app)
+    compute_violations(sqlite_app)
     assert "the violations were not computed" in caplog.text
     execute_statements(database, "ALTER TABLE elsewhere RENAME TO sched_server_groups")
-    compute(sqlite_app)
+    compute_violations(sqlite_app)
     assert sqlite_app.get(VIOLATIONS_PATH).json["servers"] == 0
 
 
 def test_result_of_the_failover_computation_is_kept(sqlite_app):
     load(sqlite_app, {"hosts": [make_host("cn1")]}, ())
-    compute(sqlite_app)
+    compute_violations(sqlite_app)
     store_result(sqlite_app.app.services.scheduler)
-    compute(sqlite_app)
+    compute_violations(sqlite_app)
     assert sqlite_app.get("/scheduler/v1/failover_capacity").json["covered"] == 1
     assert sqlite_app.get(VIOLATIONS_PATH).json["servers"] == 0
