@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of plan runs, which carry out moves in nova, and last violations."""
+"""Records of plan runs, which move instances in nova, and violations."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping

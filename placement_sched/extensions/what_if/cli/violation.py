@@ -21,7 +21,7 @@ from placement_sched.errors import Error
 from placement_sched.explain.nested_values import with_names
 from placement_sched.extensions.what_if.cli.plan_output import print_unknown_facts
 from placement_sched.extensions.what_if.violations.report import report_violations
-from placement_sched.extensions.what_if.violations.rules import FILTERS, ViolationFilters
+from placement_sched.extensions.what_if.violations.rules import FILTERS, Filters, select_violations
 from placement_sched.limits import MAX_PAGE
 from placement_sched.model.document import Json, PathStep
 from placement_sched.model.names import format_count, shorten_names
@@ -65,10 +65,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
     A server returns its last result. Without a server, the servers are checked now.
     """
-    values = [getattr(arguments, key) for key in FILTERS]
+    filters = {key: getattr(arguments, key) for key in FILTERS}
     with open_scheduler(arguments) as client:
         try:
-            result = _compute(client, values) if client.services else _read(client, values)
+            result = _compute(client, filters) if client.services else _read(client, filters)
         except Error as failure:
             if failure.fault is None:
                 raise
@@ -88,28 +88,25 @@ def _find_option(steps: Sequence[PathStep], _key: str | None) -> str | None:
     return {"project_id": "--project"}.get(key, f"--{key}")
 
 
-def _compute(client: SchedulerClient, values: Sequence[Sequence[str]]) -> Json:
+def _compute(client: SchedulerClient, filters: Filters) -> Json:
     """Check the servers in this process."""
     services, translator = client.services, client.translator
     if services is None:
         raise AssertionError("the scheduler is not in this process")
     services.ready()
     if translator:
-        values = [
-            [translator.convert(value, key) for value in own]
-            for key, own in zip(FILTERS, values, strict=True)
-        ]
-    filters = ViolationFilters(*values)
+        filters = {key: [translator.convert(v, key) for v in own] for key, own in filters.items()}
     with show_progress("checking servers", counts=True) as progress:
-        report = report_violations(services.scheduler, filters.hosts or None, progress)
+        report = report_violations(services.scheduler, filters["host"] or None, progress)
     with services.database.read() as connection:
-        result: Json = client.restore(filters.select(connection, services.scheduler, report))
-    return result
+        result = select_violations(connection, services.scheduler, report, filters)
+    document: Json = client.restore(result)
+    return document
 
 
-def _read(client: SchedulerClient, values: Sequence[Sequence[str]]) -> Json:
+def _read(client: SchedulerClient, filters: Filters) -> Json:
     """Read the last result of a server, page by page."""
-    query = [(key, each) for key, own in zip(FILTERS, values, strict=True) for each in own]
+    query = [(key, value) for key, own in filters.items() for value in own]
     query.append(("limit", str(MAX_PAGE)))
     result = page = client.get("violations", query=query)
     while (marker := page.pop("next")) is not None:

@@ -7,7 +7,7 @@ from placement_sched.api.validation import Schemas
 from placement_sched.errors import NotFound
 from placement_sched.extensions.what_if import store
 from placement_sched.extensions.what_if.routes import responses
-from placement_sched.extensions.what_if.violations.rules import FILTERS, ViolationFilters
+from placement_sched.extensions.what_if.violations.rules import FILTERS, select_violations
 from placement_sched.extensions.what_if.violations.task import ViolationRun
 from placement_sched.schemas.parts import NAME, PAGING, build_object_schema
 
@@ -27,8 +27,8 @@ def index(call: ApiCall) -> ApiResponse:
             "The violations were not computed yet: send POST /scheduler/v1/violations",
             code="scheduler.not_found",
         )
-    filters = ViolationFilters(*map(call.list_values, FILTERS))
-    body = call.read(filters.select, call.services.scheduler, report)
+    filters = {key: call.list_values(key) for key in FILTERS}
+    body = call.read(select_violations, call.services.scheduler, report, filters)
     limit, marker = parse_page(dict(call.query))
     remaining = [each for each in body["violations"] if marker is None or each["uuid"] > marker]
     page = remaining[:limit]

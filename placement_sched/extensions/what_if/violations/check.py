@@ -47,6 +47,7 @@ from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyF
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from placement_sched.scheduler.filters.retry_filter import RetryFilter
 from placement_sched.scheduler.filters.topology_spread_filter import TopologySpreadFilter
+from placement_sched.scheduler.host_manager import HINTS
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.request_filters.root_traits import ComputeStatusFilter
@@ -64,8 +65,7 @@ _BY_REPORT = (RatioFilter, NUMATopologyFilter, PciPassthroughFilter, JsonFilter)
 _NO_RESULT_KINDS = frozenset(("not_evaluated", "candidates", "limit", "changed"))
 _IMAGE_TYPES = frozenset(os_traits.get_traits("COMPUTE_IMAGE_TYPE_"))
 _REPORTED = "{rule} compares amounts in the report of its host, which includes the server"
-_DOUBTFUL = "{rule} depends on facts of its request that are not known"
-_COMPARES = "a third-party filter compares hosts"
+_DOUBTFUL = "{rule} depends on unknown facts of its request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +77,13 @@ class Server:
     the unknown facts of its request.
     """
 
+    uuid: str
     entry: Json
     root: str
     group: str | None
     unknown: tuple[str, ...]
     own: tuple[Claim, ...]
     shared: tuple[Claim, ...]
-
-    @property
-    def uuid(self) -> str:
-        """Return the uuid of the server."""
-        return str(self.entry["uuid"])
 
 
 #: Servers by compute node. The servers of a node have equal claims.
@@ -128,10 +124,12 @@ class Checker:
         try:
             body = {**document, "instance_uuids": [str(uuid4())]}
             request = reader.validate(reader.read(body))
-            others = _list_third_party_filters(request.plugins)
-            if compares_hosts(others, request.spec):
-                raise Invalid(_COMPARES)
-            for lane in _split_lanes(servers, has_others=bool(others)):
+            third_party = _list_third_party_filters(request.plugins)
+            if compares_hosts(third_party, request.spec):
+                raise Invalid("a third-party filter compares hosts")
+            # A hint may name the server itself, and a third-party filter may distinguish servers.
+            has_hint = not document["scheduler_hints"].keys().isdisjoint(HINTS)
+            for lane in _split_lanes(servers, are_distinct=bool(third_party) or has_hint):
                 results += self._check_lane(request, lane)
         except Unavailable:
             raise
@@ -189,11 +187,13 @@ class Checker:
         Only the filters of group policies and third-party filters depend on the group.
         """
         spec, plugins = get_first_spec(run), run.selector.plugins
-        others = _list_third_party_filters(plugins)
+        third_party = _list_third_party_filters(plugins)
         filters = [
             each
             for each in plugins.filters
-            if each.server_group_policy or isinstance(each, TopologySpreadFilter) or each in others
+            if each.server_group_policy
+            or isinstance(each, TopologySpreadFilter)
+            or each in third_party
         ]
         selector = replace(run.selector, plugins=replace(plugins, filters=tuple(filters)))
         names = {type(each).__name__ for each in filters}
@@ -208,7 +208,7 @@ class Checker:
                 hosts = {host for uuid in members if (host := self.member_hosts.get(uuid))}
                 group = replace(group, members=tuple(members), hosts=tuple(sorted(hosts)))
                 own = with_spread(run.view, spec.with_group(group))
-                if not others:  # the others read all instances of the host
+                if not third_party:  # these filters read all instances of the host
                     state.instances = {
                         uuid: HostInstance(uuid=uuid, host=state.host)
                         for uuid in members
@@ -256,13 +256,10 @@ def _list_third_party_filters(plugins: Plugins) -> list[BaseHostFilter]:
     return [each for each in plugins.filters if type(each) not in shipped]
 
 
-def _split_lanes(servers: Iterable[Server], *, has_others: bool) -> Iterable[Lane]:
-    """Return lanes, whose servers have equal claims on shared providers.
-
-    With a third-party filter, which may distinguish servers, no servers are equal.
-    """
+def _split_lanes(servers: Iterable[Server], *, are_distinct: bool) -> Iterable[Lane]:
+    """Return lanes, whose servers have equal claims on shared providers."""
     equal = group_rows(
-        ((each.root, each.own, each.shared, each.uuid if has_others else ""), each)
+        ((each.root, each.own, each.shared, each.uuid if are_distinct else ""), each)
         for each in servers
     )
     lanes: dict[tuple[object, int], dict[str, Sequence[Server]]] = defaultdict(dict)
@@ -274,7 +271,7 @@ def _split_lanes(servers: Iterable[Server], *, has_others: bool) -> Iterable[Lan
 
 
 def _is_doubtful(server: Server, reason: RejectReason) -> bool:
-    """Return whether a fact that is not known could prevent the rejection.
+    """Return whether an unknown fact could prevent the rejection.
 
     An image may require the trait that opens an aggregate. A server that boots from a volume uses
     no local disk, and needs no support of the disk format.

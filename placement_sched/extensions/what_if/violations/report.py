@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Report of violations: servers that today's rules reject on their hosts.
 
-Each server is scheduled on its own host, by its record, as if it were deleted. The rules are what
-depends on facts of placement and on settings. The state of a compute service, limits of concurrent
-work or of the number of instances, and load are no rules.
+Each server is scheduled on its own host, by its record, as if it were deleted. The rules depend on
+facts of placement and on settings. The state of a compute service, limits of concurrent work or of
+the number of instances, and load are no rules.
 """
 
 from collections import Counter, defaultdict
@@ -89,13 +89,13 @@ def _iterate_instances(
     connection: Connection, hosts: Collection[str]
 ) -> Iterator[tuple[MovingInstance, list[Claim]]]:
     """Yield the instances on hosts with their claims."""
-    kept: dict[Claim, Claim] = {}  # a single object for the equal claims of many servers
+    unique: dict[Claim, Claim] = {}  # a single object for the equal claims of many servers
     for batch in split_batches(sorted(hosts), _BATCH):
         records = instances.list_by_hosts(connection, batch)
         claims: dict[str, list[Claim]] = defaultdict(list)
         for row in allocations.list_by_consumers(connection, [each.uuid for each in records]):
             claim = row.provider_uuid, row.resource_class, row.used
-            claims[row.consumer.uuid].append(kept.setdefault(claim, claim))
+            claims[row.consumer.uuid].append(unique.setdefault(claim, claim))
         for moving in with_requests(connection, records):
             yield moving, claims.get(moving.record.uuid, [])
 
@@ -106,16 +106,14 @@ def _build_server(
     nodes: Collection[str],
     root_uuids: Mapping[str, str],
 ) -> Server | str:
-    """Return a server, or why it is not checked. ``nodes`` are the nodes of its host."""
+    """Return a server on these nodes of its host, or why it is unchecked."""
     record = moving.record
     own = tuple(sorted(claim for claim in claims if root_uuids.get(claim[0]) in nodes))
     if not nodes or not own:
         return _NO_CLAIM if nodes else _NO_NODE
     if not (record.flavor or {}).keys() - {"id"}:
         return _NO_FLAVOR
-    names = ("uuid", "host", "project_id")
-    entry = {name: getattr(record, name) for name in names}
+    entry = {name: getattr(record, name) for name in ("uuid", "host", "project_id")}
     entry |= {"name": record.display_name, "flavor": (record.flavor or {}).get("name")}
-    shared = tuple(sorted(set(claims).difference(own)))
-    root = root_uuids[own[0][0]]
-    return Server(entry, root, record.server_group, moving.unknown, own, shared)
+    shared, root = tuple(sorted(set(claims).difference(own))), root_uuids[own[0][0]]
+    return Server(record.uuid, entry, root, record.server_group, moving.unknown, own, shared)

@@ -6,7 +6,6 @@ A rule is a family and a subject, such as ``trait CUSTOM_SSD``. A filter is a fa
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
@@ -31,7 +30,9 @@ _FAMILIES = {
     "not_in_aggregate": ("aggregate", "aggregates"),
     "forbidden_aggregate": ("isolated aggregate", "aggregates"),
 }
-#: The query parameters of the fields of :class:`ViolationFilters`.
+#: Values by the keys of :data:`FILTERS`. An empty collection selects everything.
+Filters = Mapping[str, Collection[str]]
+#: The filters of violations, as in the query.
 FILTERS = ("host", "project_id", "rule", "ignore")
 #: Maximum number of names in a rule.
 _MAX_NAMES = 3
@@ -49,50 +50,42 @@ def build_rule(reason: RejectReason, aggregate_names: Mapping[str, str]) -> dict
     return {"rule": f"{family} {words}" if names else family, "family": family}
 
 
-@dataclass(frozen=True, slots=True)
-class ViolationFilters:
-    """Filters of a list of violations. An empty collection selects everything.
+def select_violations(
+    connection: Connection, scheduler: Scheduler, report: Json, filters: Filters
+) -> Json:
+    """Return a report with only the selected violations, counted by rule.
 
-    ``rules`` and ``ignored`` have rules or families.
+    ``filters`` has values by the keys of :data:`FILTERS`. ``rule`` and ``ignore`` are rules or
+    families. Raises :class:`Invalid`, with the nearest name, for an unknown host or rule.
     """
+    hosts, projects, rules, ignored = (filters[key] for key in FILTERS)
+    get_nodes(connection, list(hosts), "$.host")
+    _check_rules(scheduler, report, filters)
+    counts: Counter[str] = Counter()
+    selected = []
+    for violation in report["violations"]:
+        reasons = []
+        for reason in violation["reasons"]:
+            names = {reason["rule"], reason["family"]}
+            if names.isdisjoint(ignored) and not (rules and names.isdisjoint(rules)):
+                reasons.append(reason)
+        is_on_host = not hosts or violation["host"] in hosts
+        if reasons and is_on_host and (not projects or violation["project_id"] in projects):
+            selected.append({**violation, "reasons": reasons})
+            counts.update({each["rule"] for each in reasons})
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    numbers = [{"rule": rule, "servers": number} for rule, number in ordered]
+    return {**report, "rules": numbers, "total": len(selected), "violations": selected}
 
-    hosts: Collection[str] = ()
-    projects: Collection[str] = ()
-    rules: Collection[str] = ()
-    ignored: Collection[str] = ()
 
-    def select(self, connection: Connection, scheduler: Scheduler, report: Json) -> Json:
-        """Return a report with only the selected violations, counted by rule.
-
-        Raises :class:`Invalid`, with the nearest name, for an unknown host or rule.
-        """
-        get_nodes(connection, list(self.hosts), "$.host")
-        self._check_rules(scheduler, report)
-        counts: Counter[str] = Counter()
-        selected = []
-        for violation in report["violations"]:
-            reasons = [each for each in violation["reasons"] if self._selects_rule(each)]
-            is_on_host = not self.hosts or violation["host"] in self.hosts
-            is_of_project = not self.projects or violation["project_id"] in self.projects
-            if reasons and is_on_host and is_of_project:
-                selected.append({**violation, "reasons": reasons})
-                counts.update({each["rule"] for each in reasons})
-        ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-        rules = [{"rule": rule, "servers": number} for rule, number in ordered]
-        return {**report, "rules": rules, "total": len(selected), "violations": selected}
-
-    def _selects_rule(self, reason: Json) -> bool:
-        names = {reason["rule"], reason["family"]}
-        return names.isdisjoint(self.ignored) and not (self.rules and names.isdisjoint(self.rules))
-
-    def _check_rules(self, scheduler: Scheduler, report: Json) -> None:
-        plugins = get_plugins(scheduler.live.get_settings(), scheduler.clock)
-        names = {family for family, _ in _FAMILIES.values()}
-        names |= {each.__name__ for each in (*all_filters(), *map(type, plugins.filters))}
-        names |= {each.name or each.__name__ for each in all_request_filters()}
-        reasons = [each for violation in report["violations"] for each in violation["reasons"]]
-        names.update(each[key] for each in reasons for key in ("rule", "family"))
-        for key, values in (("rule", self.rules), ("ignore", self.ignored)):
-            if unknown := [value for value in values if value not in names]:
-                hint = suggest_name("rule", unknown[0], names)
-                raise Invalid(f"there is no rule {unknown[0]!r}{hint}", json_path=f"$.{key}")
+def _check_rules(scheduler: Scheduler, report: Json, filters: Filters) -> None:
+    plugins = get_plugins(scheduler.live.get_settings(), scheduler.clock)
+    names = {family for family, _ in _FAMILIES.values()}
+    names |= {each.__name__ for each in (*all_filters(), *map(type, plugins.filters))}
+    names |= {each.name or each.__name__ for each in all_request_filters()}
+    reasons = [each for violation in report["violations"] for each in violation["reasons"]]
+    names.update(each[key] for each in reasons for key in ("rule", "family"))
+    for key in ("rule", "ignore"):
+        if unknown := [value for value in filters[key] if value not in names]:
+            hint = suggest_name("rule", unknown[0], names)
+            raise Invalid(f"there is no rule {unknown[0]!r}{hint}", json_path=f"$.{key}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``violation list`` with direct access to the database, with a server, and with a file."""
+"""``violation list`` with a database, a server and a file."""
 
 import json
 from functools import partial

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random clouds, and verdicts of ``explain`` on each server of a cloud without it."""
+"""Random clouds, and explanations for servers on a cloud without them."""
 
 import json
 from copy import deepcopy
@@ -63,7 +63,7 @@ def make_server(name, host, flavor="small", **more):
 
 
 def draw_cloud(random):
-    """Draw a cloud whose servers are on random hosts, against the rules or not.
+    """Draw a cloud whose servers are on random hosts.
 
     The capacity of some hosts is reduced after the servers were placed.
     """
@@ -161,7 +161,7 @@ def load(app, document, statements):
 
 
 def find_rejected_servers(make_app, document, statements):
-    """Ask ``explain`` for each server with allocations, on a cloud without the server.
+    """Explain the request of each server on a cloud without the server.
 
     Compute services are enabled. The filters of ``make_app`` are rules. Returns the rejecting
     stages of each rejected server.
@@ -170,10 +170,10 @@ def find_rejected_servers(make_app, document, statements):
     for position, server in enumerate(document["instances"]):
         if not server["allocations"]:
             continue
-        others = deepcopy(document)
-        del others["instances"][position]
-        others["services"] = []
-        app = load(make_app(), others, statements)
+        smaller_cloud = deepcopy(document)
+        del smaller_cloud["instances"][position]
+        smaller_cloud["services"] = []
+        app = load(make_app(), smaller_cloud, statements)
         flavor = next(each for each in document["flavors"] if each["name"] == server["flavor"])
         spec = {**server["request"], "flavor": flavor["name"], "project_id": "p", "user_id": "u"}
         if "server_group" in server:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Violations of servers, compared with explanations on a cloud without the server."""
+"""Violations, compared with explanations on a cloud without the server."""
 
 from collections import Counter
 from functools import partial
@@ -69,7 +69,7 @@ def list_rules(app, hosts=None):
 
 @pytest.fixture
 def make_cloud(make_new_app):
-    """Return a function that loads hosts cn0 to cn2 and servers, with further parts of a cloud."""
+    """Return a function that loads hosts cn0 to cn2, servers and other parts."""
 
     def make(servers, options=OPTIONS, **parts):
         document = {
@@ -184,7 +184,7 @@ def test_servers_that_share_a_disk_do_not_count_for_each_other(make_cloud):
 
 
 def test_facts_that_are_not_known_are_no_violations(make_cloud):
-    """Without a record, a server may boot from a volume, and its image may require a trait."""
+    """A server may boot from a volume, and its image may require a trait."""
     image = {"id": "00000000-0000-4000-8000-000000000001"}
     servers = [
         {"name": "disk", "host": "cn0", "flavor": "small", **OWNER},
@@ -208,7 +208,7 @@ def test_facts_that_are_not_known_are_no_violations(make_cloud):
     assert result["violations"] == []
     assert result["unknown"]["is_bfv"] == 2
     includes = "compares amounts in the report of its host, which includes the server"
-    depends = "depends on facts of its request that are not known"
+    depends = "depends on unknown facts of its request"
     assert [each["reason"] for each in result["unexamined"]] == [
         f"NUMATopologyFilter {includes}",
         f"isolated aggregate l {depends}",
@@ -283,3 +283,14 @@ def test_checked_hosts_can_be_chosen(make_cloud):
     app = make_cloud([make_server("i0", "cn0", "ssd"), make_server("i1", "cn1", "ssd")])
     run(app, "DELETE FROM resource_provider_traits")
     assert list_rules(app, ["cn1"]) == [("i1", f"trait {SSD}")]
+
+
+def test_hint_that_names_the_server_itself_counts_only_for_this_server(make_cloud):
+    uuid = "00000000-0000-4000-8000-000000000001"
+    request = {**REQUEST, "scheduler_hints": {"same_host": [uuid]}}
+    servers = [
+        make_server("i0", "cn0", uuid=uuid, request=request),
+        make_server("i1", "cn0", request=request),
+        make_server("i2", "cn1", request=request),
+    ]
+    assert list_rules(make_cloud(servers)) == [("i0", "SameHostFilter"), ("i2", "SameHostFilter")]

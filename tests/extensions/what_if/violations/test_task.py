@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Violations over HTTP: computation in the background, pages and filters of the result."""
+"""Violations over HTTP: background computation, pages and filters."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.support.statements import execute_statements
 
 @pytest.fixture
 def cloud(app):
-    """A cloud whose servers need a trait that their hosts lack. Servers of cn1 have a project."""
+    """A cloud whose servers need a trait that their hosts lack."""
     sizes = {"vcpus": 1, "memory_mb": 512, "root_gb": 1}
     document = {
         "traits": [SSD],
