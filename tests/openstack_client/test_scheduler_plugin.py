@@ -66,6 +66,8 @@ def test_openstack_scheduler_commands_print_capacity_plan_and_policies(client, r
     (capacity,) = client.get_json("scheduler", "capacity", *SIZE_OPTIONS)
     assert capacity["Fit"] > 0
     assert " more fit\n" in client.run("scheduler", "capacity", *SIZE_OPTIONS).stdout
+    done = client.run("scheduler", "violation", "list")
+    assert "The violations were not computed yet" in done.stderr
     plan = ("scheduler", "plan", "--change", "drain=cn1")
     assert client.get_json(*plan) == []
     assert "no instance has to move\n" in client.run(*plan).stdout

@@ -52,7 +52,7 @@ def register(commands: Commands) -> None:
         ("host", "host", "only servers on this host (repeatable)"),
         ("project_id", "project", "only servers of the project with this id (repeatable)"),
         ("rule", "rule", f"only violations of {_RULE}"),
-        ("ignore", "ignore", f"no violations of {_RULE}"),
+        ("ignore", "ignore", f"leave out violations of {_RULE}"),
     ):
         parser.add_argument(
             f"--{name}", dest=key, action="append", default=[], metavar=name.upper(), help=text
