@@ -23,7 +23,7 @@ from placement_sched.extensions.what_if.cli.plan_output import print_unknown_fac
 from placement_sched.extensions.what_if.violations.report import report_violations
 from placement_sched.extensions.what_if.violations.rules import FILTERS, Filters, select_violations
 from placement_sched.limits import MAX_PAGE
-from placement_sched.model.document import Json, PathStep
+from placement_sched.model.document import Json
 from placement_sched.model.names import format_count, shorten_names
 
 _COLUMNS = (
@@ -34,10 +34,6 @@ _COLUMNS = (
     Column("Flavor", itemgetter("flavor"), hidden=True),
     Column("Rule", itemgetter("rule")),
     Column("Reason", itemgetter("reason")),
-)
-_COUNT_COLUMNS = (
-    Column("Rule", itemgetter("rule")),
-    Column("Servers", itemgetter("servers"), right=True),
 )
 _RULE = "this rule, such as 'trait CUSTOM_SSD', or family of rules, such as trait (repeatable)"
 
@@ -72,7 +68,8 @@ def _run(arguments: argparse.Namespace) -> int:
         except Error as failure:
             if failure.fault is None:
                 raise
-            raise WrongArguments(replace_json_path(failure, _find_option)) from None
+            detail = replace_json_path(failure, lambda steps, _key: f"--{steps[0]}")
+            raise WrongArguments(detail) from None
         names = client.map_aggregate_names()
     rows = [
         {**server, "rule": reason["rule"], "reason": reason["reason"]}
@@ -81,11 +78,6 @@ def _run(arguments: argparse.Namespace) -> int:
     ]
     print_output(arguments, Output(result, _COLUMNS, rows, partial(_print, result, rows)))
     return 0
-
-
-def _find_option(steps: Sequence[PathStep], _key: str | None) -> str | None:
-    key = str(steps[0])
-    return {"project_id": "--project"}.get(key, f"--{key}")
 
 
 def _compute(client: SchedulerClient, filters: Filters) -> Json:
@@ -120,7 +112,8 @@ def _print(result: Json, rows: Sequence[Json], console: Console) -> None:
     line = f"{result['total']:,} of {servers} would not be placed on their hosts now"
     console.print(Text(f"{line} ({result['computed_at']})"), soft_wrap=True)
     if rows:
-        console.print(build_table(_COUNT_COLUMNS, result["rules"]))
+        counts = (f"{each['rule']} {each['servers']:,}" for each in result["rules"])
+        console.print(Text(", ".join(counts)), soft_wrap=True)
         console.print()
         console.print(build_table(_COLUMNS, rows))
     for each in result["unexamined"]:

@@ -43,7 +43,7 @@ def test_violations_are_printed_by_rule_and_by_server(run_violation_list):
     assert status == 0
     lines = printed.splitlines()
     assert lines[0].startswith("2 of 2 servers would not be placed on their hosts now (")
-    assert f"trait {SSD}" in lines[3]
+    assert lines[1] == f"trait {SSD} 2"
     assert [line.split()[1:3] for line in lines if "lacks trait" in line] == [
         ["i1", "cn1"],
         ["i2", "cn2"],
