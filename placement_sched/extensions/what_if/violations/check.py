@@ -10,7 +10,7 @@ member of a group.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 import os_traits
@@ -21,7 +21,6 @@ from placement_sched.explain.host_verdict import RejectReason
 from placement_sched.extensions.what_if.capacity.count import SharedView, compares_hosts
 from placement_sched.extensions.what_if.violations.providers import Claim, ReleasedProviders
 from placement_sched.extensions.what_if.violations.rules import build_rule
-from placement_sched.model.aggregates import ServerGroup
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.document import Json
 from placement_sched.model.grouping import group_rows, split_batches
@@ -54,6 +53,7 @@ from placement_sched.scheduler.request_filters.root_traits import ComputeStatusF
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.scheduler.spread import with_spread
+from placement_sched.store.compute import compute_nodes, instances, server_groups
 
 #: Plugins that are no rules: state of the service, limits of numbers, attempts, and load.
 _NO_RULES = (ComputeFilter, ComputeStatusFilter, MaximumFilter, RetryFilter, MetricsFilter)
@@ -90,37 +90,32 @@ class Server:
 Lane = Mapping[str, Sequence[Server]]
 
 
-@dataclass(slots=True)
 class Checker:
     """Checker of servers, which collects ``violations``.
 
-    ``nodes`` maps the uuids of compute nodes to host and node, and ``member_hosts`` the members of
-    ``groups`` to their hosts. ``unexamined`` maps reasons to servers without a result.
+    ``nodes`` maps the uuids of compute nodes to host and node. ``unexamined`` maps reasons to
+    servers without a result.
     """
 
-    scheduler: Scheduler
-    connection: Connection
-    nodes: Mapping[str, tuple[str, str]]
-    providers: ReleasedProviders
-    groups: Mapping[str, ServerGroup]
-    member_hosts: Mapping[str, str]
-    violations: list[Json] = field(default_factory=list)
-    unexamined: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    _shared_view: SharedView = field(init=False)
-    _aggregate_names: Mapping[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        caches = self.scheduler.caches
-        self._shared_view = SharedView(self.connection, caches)
-        aggregates = caches.aggregates.get_current(self.connection).all
+    def __init__(self, scheduler: Scheduler, connection: Connection) -> None:
+        self._scheduler, self._connection = scheduler, connection
+        self.nodes = compute_nodes.map_names_by_uuid(connection)
+        self.providers = ReleasedProviders(connection)
+        self.violations: list[Json] = []
+        self.unexamined: dict[str, list[str]] = defaultdict(list)
+        self._groups = {group.uuid: group for group in server_groups.search(connection)}
+        members = {uuid for group in self._groups.values() for uuid in group.members}
+        self._member_hosts = instances.map_hosts(connection, members)
+        aggregates = scheduler.caches.aggregates.get_current(connection).all
         self._aggregate_names = {each.uuid: each.name for each in aggregates}
+        self._shared_view = SharedView(connection, scheduler.caches)
 
     def check(self, document: Json, servers: Sequence[Server]) -> None:
         """Check servers with equal requests.
 
         If the request fails, for example because a trait does not exist, there is no result.
         """
-        reader, results = self.scheduler.reader, list[tuple[Server, Sequence[RejectReason]]]()
+        reader, results = self._scheduler.reader, list[tuple[Server, Sequence[RejectReason]]]()
         try:
             body = {**document, "instance_uuids": [str(uuid4())]}
             request = reader.validate(reader.read(body))
@@ -150,15 +145,15 @@ class Checker:
         view = self._shared_view.get_view(request)
         view.providers, view.released = self.providers, frozenset(each.uuid for each in first)
         request = replace(request, plugins=_select_rules(request.plugins))
-        seed = DecisionSeed.draw(self.scheduler.random)
+        seed = DecisionSeed.draw(self._scheduler.random)
         with self.providers.release(released, lane):
-            run = self.scheduler.prepare_run(
-                self.connection, request, seed, unlimited=True, view=view
+            run = self._scheduler.prepare_run(
+                self._connection, request, seed, unlimited=True, view=view
             )
             reasons, members = self._explain(run, lane), defaultdict[str, list[Server]](list)
             for root, servers in lane.items():
                 for server in servers:
-                    if server.group in self.groups:
+                    if server.group in self._groups:
                         members[root].append(server)
                     else:
                         yield server, reasons.get(root, ())
@@ -175,7 +170,7 @@ class Checker:
         reasons = {}
         for batch in split_batches((root for root in lane if root not in passing), limit):
             trees = {root: [ReportedTree(root, *self.nodes[root])] for root in batch}
-            for verdict in build_verdicts(self.connection, run, trees):
+            for verdict in build_verdicts(self._connection, run, trees):
                 reasons[verdict.requested] = verdict.reasons
         return reasons
 
@@ -203,16 +198,16 @@ class Checker:
             root = str(state.uuid)
             earlier = [each for each in reasons.get(root, ()) if each.name not in names]
             for server in lane.get(root, ()):
-                group = self.groups[server.group or ""]
+                group = self._groups[server.group]
                 members = [uuid for uuid in group.members if uuid != server.uuid]
-                hosts = {host for uuid in members if (host := self.member_hosts.get(uuid))}
+                hosts = {host for uuid in members if (host := self._member_hosts.get(uuid))}
                 group = replace(group, members=tuple(members), hosts=tuple(sorted(hosts)))
                 own = with_spread(run.view, spec.with_group(group))
                 if not third_party:  # these filters read all instances of the host
                     state.instances = {
                         uuid: HostInstance(uuid=uuid, host=state.host)
                         for uuid in members
-                        if self.member_hosts.get(uuid) == state.host
+                        if self._member_hosts.get(uuid) == state.host
                     }
                 (rejections,) = selector.list_rejections([state], own)
                 by_group = [RejectReason(FILTERS, name, each) for name, each in rejections]

@@ -13,12 +13,12 @@ from time import monotonic
 from placement_sched.db.transaction import Connection
 from placement_sched.extensions.what_if.drain_plan import MovingInstance, with_requests
 from placement_sched.extensions.what_if.violations.check import Checker, Server
-from placement_sched.extensions.what_if.violations.providers import Claim, ReleasedProviders
+from placement_sched.extensions.what_if.violations.providers import Claim
 from placement_sched.model.document import Json
 from placement_sched.model.grouping import group_rows, split_batches
 from placement_sched.operations import Progress
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store.compute import compute_nodes, instances, server_groups
+from placement_sched.store.compute import instances
 from placement_sched.store.placement import allocations
 
 #: Number of hosts whose servers are read at a time.
@@ -41,21 +41,16 @@ def report_violations(
     """
     began, now = monotonic(), scheduler.clock()
     with scheduler.hold_query_slot(), scheduler.source.read() as connection:
-        nodes = compute_nodes.map_names_by_uuid(connection)
-        groups = {group.uuid or "": group for group in server_groups.search(connection)}
-        members = {uuid for group in groups.values() for uuid in group.members}
-        member_hosts = instances.map_hosts(connection, members)
-        providers = ReleasedProviders(connection)
-        checker = Checker(scheduler, connection, nodes, providers, groups, member_hosts)
+        checker = Checker(scheduler, connection)
         if hosts is None:
             hosts = {host for host, _ in instances.count_by_host(connection, None)}
-        roots = group_rows((host, uuid) for uuid, (host, _) in nodes.items())
+        roots = group_rows((host, uuid) for uuid, (host, _) in checker.nodes.items())
         by_request: dict[bytes, list[Server]] = defaultdict(list)
         documents: dict[bytes, Json] = {}
         unknown: Counter[str] = Counter()
         for moving, claims in _iterate_instances(connection, hosts):
             own_roots = roots.get(moving.record.host or "", ())
-            server = _build_server(moving, claims, own_roots, providers.root_uuids)
+            server = _build_server(moving, claims, own_roots, checker.providers.root_uuids)
             if isinstance(server, str):
                 checker.unexamined[server].append(moving.record.uuid)
                 continue
