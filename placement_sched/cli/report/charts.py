@@ -46,6 +46,14 @@ class StagePicture:
     cut: str = ""
 
     @property
+    def css_class(self) -> str:
+        """Return the CSS class of the stage's colour.
+
+        Hosts that the limit cut fit, and have a pale colour of the hosts that remain.
+        """
+        return "cut" if self.cut else f"part{self.colour}"
+
+    @property
     def colour(self) -> int:
         """Return the number of the stage's colour."""
         return _STAGE_COLOURS[self.marker_index % len(_STAGE_COLOURS)]

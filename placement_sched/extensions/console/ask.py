@@ -292,7 +292,9 @@ def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[s
     best = [item["node"] for item in explanation["hosts"][:BEST]]
     # The script adds the host. Its weights are compared with the weights of the best hosts.
     values["part"] = links.build_address(part="host", against=best, host="")
-    values["most"] = max(view["funnel"].stages, key=lambda item: item.removed, default=None)
+    rejecting = [stage for stage in view["funnel"].stages if not stage.cut]
+    values["most"] = max(rejecting, key=lambda item: item.removed, default=None)
+    values["cut"] = sum(stage.removed for stage in view["funnel"].stages if stage.cut)
     if host:
         values |= _build_host_values(client, links, best, names)
     obstacle_report = explanation["funnel"].get("obstacle", {})

@@ -237,9 +237,18 @@ def test_rejected_hosts_of_a_funnel_stage_are_paginated(sqlite_app):
 
 def test_hosts_beyond_the_candidate_limit_are_cut_and_not_rejected(browser):
     page = browser.get(f"{ASK_URL}&override=scheduler.max_placement_results=1")
-    assert "1 of 3 hosts passed. Most others: cut by the limit of hosts, not weighed (2)" in page
-    (stage,) = json.loads(page.html.select_one(".map-data").text)["stages"]
+    assert "3 of 3 hosts fit. The limit cut 2 hosts before the host filters and weighers." in (
+        read_text(page.html.select_one("[data-result]"))
+    )
+    assert page.html.select_one(".why-not .funnel .sign rect")["class"] == ["cut"]
+    assert "fit, not weighed" in read_text(page.html.select_one(".where .legend"))
+    drawn = json.loads(page.html.select_one(".map-data").text)
+    (stage,) = drawn["stages"]
     assert (stage["cut"], stage["removed"], stage["nodes"]) == (True, 2, [])
+    cut = min({"cn1", "cn2", "cn3"} - set(drawn["passed"]))
+    of_host = read_text(browser.get(f"{page.request.path_qs}&host={cut}").html.select_one("#why"))
+    assert "fits, not weighed" in of_host
+    assert "rejected" not in of_host
     link = find_link_address(page, stage["name"])
     of_stage = read_text(browser.get(link).html.select_one("main"))
     assert "1 of 3 hosts left, 2 cut." in of_stage

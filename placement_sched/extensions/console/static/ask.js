@@ -70,17 +70,18 @@ function readFreshHosts() {
 }
 
 /**
- * Return the stage and reason of each rejected node. Hosts cut by a limit are counted in the result
- * and not listed. If the number of remaining hosts is the same, the limit cut them.
+ * Return the stage and reason of each rejected node, and of the nodes that a limit cut. The result lists
+ * all rejected nodes, but only counts the nodes that were cut: they are the other nodes with resources.
  */
 function rejections({ stages, reasons, passed }, hosts) {
   const rejected = new Map();
   for (const stage of stages) stage.nodes.forEach((node, at) => rejected.set(node, { stage, reason: reasons[stage.why[at]] }));
   for (const node of passed) rejected.delete(node);
   const areKept = new Set(passed);
-  const unlisted = hosts.filter(({ node }) => !areKept.has(node) && !rejected.has(node));
   const cut = stages.find((stage) => stage.cut);
-  if (cut?.removed === unlisted.length) for (const { node } of unlisted) rejected.set(node, { stage: cut, reason: "" });
+  for (const { node, resources } of cut ? hosts : []) {
+    if (!areKept.has(node) && !rejected.has(node) && Object.keys(resources).length) rejected.set(node, { stage: cut, reason: "" });
+  }
   return rejected;
 }
 
@@ -129,13 +130,19 @@ class Picture {
         return [host.host, `zone ${host.zone}, ${host.state}`, ...(stage ? [`${stage.letter}  ${stage.words}`, reason] : [fateOf(host)])].filter(Boolean);
       };
       const map = (this.map = new HostMap(place.querySelector("canvas"), { hosts, live: place.querySelector("[aria-live]"), describe, tip }));
-      const colours = new Map(mapData.stages.map((stage) => [stage, { colour: `--part${stage.colour}`, mark: stage.letter }]));
+      // A dimmed host that was cut is a pale blue: it fits, as the blue hosts that passed.
+      const colours = new Map(mapData.stages.map((stage) => [stage, { colour: stage.cut ? "--stayed" : `--part${stage.colour}`, mark: stage.letter }]));
       map.colourBy(({ node }) => {
         if (selected.has(node)) return { colour: "--good", mark: "✓" };
         return ranks.has(node) ? { colour: "--stayed", mark: "" } : { colour: "--line", mark: "–" };
       });
       map.dim(new Map([...rejected].map(([node, { stage }]) => [node, colours.get(stage)])));
-      map.titleBy((group) => [`${number.format(group.filter(({ node }) => ranks.has(node)).length)} of ${number.format(group.length)} fit`]);
+      map.titleBy((group) => {
+        const weighed = group.filter(({ node }) => ranks.has(node)).length;
+        const cut = group.filter(({ node }) => rejected.get(node)?.stage.cut).length;
+        const fit = `${number.format(weighed + cut)} of ${number.format(group.length)} fit`;
+        return cut ? [fit, `${weighed ? number.format(weighed) : "none"} weighed`] : [fit];
+      });
       map.onPoint((host) => {
         pointed.textContent = host ? describe(host) : "\u00a0";
         this.lightRow(host && rejected.get(host.node)?.stage.letter);

@@ -42,6 +42,30 @@ def test_chosen_flavor_replaces_the_sizes_of_the_form(open_page, sample_server):
         sample_server.send("DELETE", "/compute/v2.1/flavors/7", None)
 
 
+#: Records the texts that are drawn on canvases in ``window.drawn``.
+RECORD_DRAWN_TEXTS = """() => {
+  window.drawn = [];
+  const { fillText } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    window.drawn.push(text);
+    return fillText.call(this, text, ...place);
+  };
+}"""
+
+
+def test_hosts_beyond_the_candidate_limit_are_counted_as_fitting_in_each_zone(open_page):
+    """Zones whose hosts were cut by the limit had the title "0 of 100 fit"."""
+    page = open_page(ASK_PATH)
+    page.add_init_script(f"({RECORD_DRAWN_TEXTS})()")
+    page.goto("/console/ask?vcpus=1&ram=64&disk=1&override=scheduler.max_placement_results=5")
+    wait_for_map(page)
+    page.wait_for_timeout(300)
+    titles = [text for text in page.evaluate("window.drawn") if " fit" in text]
+    assert any(title.endswith(", 5 weighed") for title in titles)
+    assert any(title.endswith(", none weighed") for title in titles)
+    assert not [title for title in titles if title.startswith("0 of")]
+
+
 def test_hosts_beyond_the_candidate_limit_have_the_letter_of_the_limit_on_the_map(open_page):
     page = wait_for_map(open_page(f"{ASK_URL}&override=scheduler.max_placement_results=5"))
     letter = page.locator(".why-not tr", has_text="limit 5").locator(".sign").inner_text().strip()
