@@ -16,7 +16,7 @@ from flask import request
 from placement_sched.errors import NotFound
 from placement_sched.explain.phrases import describe_code
 from placement_sched.explain.reader import format_value
-from placement_sched.extensions.console.client import ApiClient, ApiError
+from placement_sched.extensions.console.client import ApiClient, ApiError, join_path
 from placement_sched.extensions.console.page import (
     build_share,
     get_api_client,
@@ -24,6 +24,7 @@ from placement_sched.extensions.console.page import (
     render_page,
     render_result_page,
     send_csv,
+    with_headers,
 )
 from placement_sched.extensions.console.timeline import build_timeline_picture
 from placement_sched.extensions.console.units import format_share, format_used
@@ -39,6 +40,7 @@ from placement_sched.model.names import (
     shorten_names,
     suggest_name,
 )
+from placement_sched.model.plan_run import FAILED, FINAL_STATES, RUNNING
 from placement_sched.model.provider import NEARLY_FULL
 
 #: Filters of hosts, which are query parameters of the API.
@@ -72,6 +74,9 @@ _FAILOVER = "/scheduler/v1/failover_capacity"
 #: Maximum number of resource classes, zones and other rows.
 _MAX_CLASSES, _MAX_ZONES, _MAX_ROWS = 6, 12, 6
 _DAY = timedelta(days=1)
+_RUNS = "/scheduler/v1/plan_runs"
+#: Seconds after which scripts read a page, and the hosts of the map, again.
+_REFRESH, _MAP_REFRESH = 30, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,7 @@ def show_hosts() -> flask.Response:
         "more": next_marker,
         "marker": marker,
         "unknown": [] if rows else list(_find_unknown_names(filters)),
+        "refresh": _MAP_REFRESH,
         "share": build_share(
             _HOSTS,
             urlencode(filters),
@@ -164,6 +170,9 @@ def show_host(name: str) -> flask.Response:
     values = {
         "host": document,
         "trees": trees,
+        "running": list_running(get_api_client(), name),
+        "refresh": _REFRESH,
+        "refreshes_whole": True,
         "share": build_share(f"{_HOSTS}/{quote(name)}", command=["host", "show", name]),
         "drain_command": shlex.join(["placement-sched", "host", "drain", name, "--execute"]),
         "evacuate_command": shlex.join(["placement-sched", "host", "evacuate", name]),
@@ -333,7 +342,7 @@ def show_overview() -> flask.Response:
     overview = client.get(_OVERVIEW)
     classes = choose_classes(overview["zones"], _MAX_CLASSES)
     rows = [(zone, [build_use(zone, name) for name in classes]) for zone in _sort_zones(overview)]
-    since = (utcnow() - _DAY).isoformat()
+    since = ((flask.g.shown_at or utcnow()) - _DAY).isoformat()
     counts = _get_visible(client, _COUNTS, {"since": since})
     values = {
         "cloud": overview,
@@ -348,6 +357,9 @@ def show_overview() -> flask.Response:
         "since": since,
         "attention": overview["attention"][:_MAX_ROWS],
         "failover": _get_visible(client, _FAILOVER),
+        "running": list_running(client),
+        "refresh": _REFRESH,
+        "refreshes_whole": True,
         "share": build_share(_OVERVIEW),
     }
     return render_page("overview.html", "Overview", values)
@@ -381,6 +393,38 @@ def _get_visible(client: ApiClient, path: str, query: Mapping[str, str] | None =
         return client.get(path, query)
     except ApiError:
         return None
+
+
+def list_running(client: ApiClient, host: str | None = None) -> list[Json]:
+    """List the plans that are carried out, with the hosts that their instances leave.
+
+    ``host`` selects the plans whose instances leave it. The list is empty if this person may not
+    read plans. A plan has its kind, the numbers of ``done`` and ``failed`` moves and of all
+    moves (``total``), and ``hosts``.
+    """
+    runs = client.list_visible(_RUNS, "plan_runs", {"state": RUNNING, "limit": _MAX_ROWS})
+    plans = []
+    for run in runs:
+        moves = client.list_visible(join_path("scheduler", "v1", "plan_runs", run["uuid"]), "moves")
+        hosts = list(dict.fromkeys(move["from"] for move in moves))
+        if host is None or host in hosts:
+            counts = run["counts"]
+            plans.append(
+                {
+                    **{key: run[key] for key in ("uuid", "kind", "updated_at")},
+                    "hosts": hosts,
+                    "done": sum(counts[state] for state in FINAL_STATES),
+                    "failed": counts[FAILED],
+                    "total": sum(counts.values()),
+                }
+            )
+    return plans
+
+
+def send_running() -> flask.Response:
+    """Send the plans that are carried out as JSON, for the script of the map."""
+    body = flask.json.dumps({"running": list_running(get_api_client())})
+    return with_headers(flask.Response(body, content_type="application/json"))
 
 
 def _sort_zones(overview: Json) -> list[Json]:
@@ -589,6 +633,7 @@ VIEWS: Mapping[str, Callable[..., Any]] = {
     "/aggregates.csv": download_aggregates,
     "/cloud": show_hosts,
     "/cloud.csv": download_hosts,
+    "/cloud/running": send_running,
     "/hosts/<path:name>": show_host,
     "/policies": show_policies,
     "/search": search,

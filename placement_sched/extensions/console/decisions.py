@@ -42,6 +42,8 @@ from placement_sched.model.names import read_uuid
 _DECISIONS, _COUNTS = "/scheduler/v1/decisions", "/scheduler/v1/decision_counts"
 #: Decisions per page.
 _PAGE_SIZE = 50
+#: Seconds after which the newest decisions are read again.
+_REFRESH = 3
 #: Filters of the form, which are parameters of the API.
 _FILTERS = (
     "outcome",
@@ -108,15 +110,14 @@ def index() -> flask.Response:
     try:
         query = _build_query(client, filters)
         document = client.get(_DECISIONS, {**query, "limit": _PAGE_SIZE, "marker": marker})
-        # live.js reads new rows only.
-        if "rejected" not in filters and not request.args.get("live"):
+        if "rejected" not in filters:
             counts = client.get(_COUNTS, query)
     except (ApiError, Invalid) as failure:
         error = build_form_error(failure)
     names = client.map_aggregate_names() if document["decisions"] else {}
-    is_part = error is not None or request.args.get("live")
+    is_newest = not marker and "until" not in filters and "rejected" not in filters
     values = {
-        "server": None if is_part else _find_server(client, query),
+        "server": None if error else _find_server(client, query),
         "filters": filters,
         "error": error,
         "kinds": KINDS,
@@ -132,7 +133,8 @@ def index() -> flask.Response:
         "timeline": counts and build_timeline_picture(counts, is_whole="since" not in filters),
         "without_times": urlencode({k: v for k, v in filters.items() if k not in _TIMES}),
         "older": find_next_page_query(document["links"]),
-        "is_newest": not marker and "until" not in filters and "rejected" not in filters,
+        "is_newest": is_newest,
+        "refresh": _REFRESH if is_newest and not error else None,
         "first": urlencode(filters),
         "origin": request.host_url.rstrip("/"),
         "share": _build_share(filters, query),
@@ -163,7 +165,7 @@ def _read_filters() -> dict[str, str]:
 
 def _build_query(client: ApiClient, filters: Mapping[str, str]) -> dict[str, str]:
     """Build the API's query, with ages as times and an instance name as uuid."""
-    now = utcnow()
+    now = flask.g.shown_at or utcnow()
     query = dict(filters)
     for name in _TIMES:
         if name in filters:

@@ -226,9 +226,11 @@ def render_page(
     """Render a page from a template that extends ``page.html``.
 
     Templates have ``root`` (the path of the console without a trailing slash), ``title``,
-    ``person`` (the signed-in person), ``here`` (the path and query string of the page) and
-    ``has_capacity`` (whether the capacity pages exist). The value ``share`` is a :class:`Share`, or
-    None for a page without a Share menu.
+    ``person`` (the signed-in person), ``here`` (the path and query string of the page),
+    ``has_capacity`` (whether the capacity pages exist) and ``shown_at`` (the time of the fleet file
+    that the service shows, or None). The value ``share`` is a :class:`Share`, or None for a page
+    without a Share menu. ``refresh`` is the number of seconds after which scripts read the page
+    again, or None. If ``refreshes_whole``, ``refresh.js`` does it, else the script of the page.
     """
     request = flask.request
     has_capacity = "console.capacity_index" in flask.current_app.view_functions
@@ -239,6 +241,10 @@ def render_page(
         "navigation": [page for page in NAVIGATION if has_capacity or page[0] != _CAPACITY],
         "person": flask.g.get("person"),
         "cloud_name": flask.g.get("cloud_name"),
+        "shown_at": flask.g.get("shown_at"),
+        "now": utcnow(),
+        "refresh": None,
+        "refreshes_whole": False,
         "share": Share(),
         "here": request.full_path.rstrip("?"),
     }

@@ -36,6 +36,7 @@ from placement_sched.extensions.console.page import (
     with_headers,
 )
 from placement_sched.extensions.console.session import SignInViews
+from placement_sched.model.clock import read_timestamp
 
 #: Media types to compress.
 _COMPRESSED_TYPES = frozenset(
@@ -205,6 +206,8 @@ def _check_request(services: Services, sign_in_views: SignInViews) -> flask.Resp
     # Set before the page is built, because all pages, also of errors, show the signed-in person.
     flask.g.person = sign_in_views.get_person()
     flask.g.cloud_name = services.settings.console.cloud_name
+    seconds: int | None = services.settings.placement_database.shown_at
+    flask.g.shown_at = None if seconds is None else read_timestamp(seconds)
     if len(request.query_string) > services.settings.api.max_query_string_size:
         raise Invalid("The query string is longer than [api] max_query_string_size allows")
     if request.path.startswith("/console//"):

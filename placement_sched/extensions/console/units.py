@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+import flask
 from markupsafe import Markup
 
 from placement_sched.explain.amounts import format_amount, format_class, format_number
@@ -49,11 +50,14 @@ def format_time(text: str | None, *, seconds: bool = True) -> str | Markup:
 
 
 def format_age(text: str | None) -> str | Markup:
-    """Format the age of a UTC time, such as ``30 days ago``."""
+    """Format the age of a UTC time, such as ``30 days ago``.
+
+    If the service shows a fleet file, the age is that at the time of the file.
+    """
     if text is None:
         return "never"
     moment = _parse(text)
-    seconds = (utcnow() - moment).total_seconds()
+    seconds = ((flask.g.get("shown_at") or utcnow()) - moment).total_seconds()
     return _build_element(moment, f"{format_duration(max(seconds, 0))} ago")
 
 

@@ -108,7 +108,8 @@ def test_next_link_of_the_decision_list_shows_the_remaining_decisions_with_the_s
     assert not set(read_decision_uuids(first)) & set(read_decision_uuids(second))
     assert second.html.select_one("a[rel=next]") is None
     assert second.forms[1]["outcome"].value == "no_valid_host"
-    assert second.html.select_one("[data-live]") is None
+    assert second.html.select_one("[data-list]") is None
+    assert second.html.select_one("#as-of") is None
 
 
 def test_empty_decision_list_shows_instructions(browser):
@@ -329,15 +330,16 @@ def test_rejection_reasons_show_names_of_aggregates_instead_of_uuids(cloud_app, 
     assert not any(uuid in page.text for uuid in uuids)
 
 
-def test_url_polled_by_the_page_script_returns_decision_rows_without_counts(cloud_app, browser):
+def test_url_read_by_the_page_script_returns_rows_with_their_counts(cloud_app, browser):
+    """New rows stood below an old total, because the script read rows only."""
     uuid = record_decision(cloud_app, 1)
-    page = browser.get(f"{DECISIONS_PATH}?live=1&outcome=selected")
-    assert read_decision_uuids(page) == [uuid]
-    assert page.html.select(".facets") == []
-    live = browser.get(f"{DECISIONS_PATH}?outcome=selected").html.select_one("[data-live]")[
-        "data-live"
-    ]
-    assert read_decision_uuids(browser.get(live)) == [uuid]
+    record_failed_decision(cloud_app, 2)
+    page = browser.get(f"{DECISIONS_PATH}?outcome=selected")
+    update = browser.get(page.html.select_one("[data-list]")["data-list"])
+    assert read_decision_uuids(update) == [uuid]
+    regions = {each["data-live"]: each for each in update.html.select("main [data-live]")}
+    assert set(regions) == {"heading", "timeline", "facets", "none", "pages"}
+    assert regions["heading"].text == "1 decision: 1 placed, 0 failed"
 
 
 def test_failed_decision_shows_whether_its_request_would_fit_now(cloud_app, browser):

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors, security headers and rejected requests of the console's pages."""
 
+from datetime import UTC, timedelta
+
 import pytest
 from webtest import TestApp
 
 from placement_sched.extensions.console.page import describe_address
-from tests.extensions.console.pages import NAVIGATION_PATHS, SAME_ORIGIN_HEADERS
+from placement_sched.model.clock import utcnow
+from tests.conftest import make_settings
+from tests.extensions.console.pages import NAVIGATION_PATHS, SAME_ORIGIN_HEADERS, read_text
 from tests.extensions.console.pages import browser as browser  # noqa: PLC0414 - a fixture
+from tests.support.scheduling import make_report
 
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -152,3 +157,24 @@ def test_serve_shows_the_address_of_the_console_if_the_host_serves_it(
     settings = sqlite_settings.with_overrides({"console.enabled": is_enabled})
     line = describe_address(settings, host, SERVER_URL)
     assert line == (f"the console is at {SERVER_URL}/" if is_shown else "")
+
+
+def test_every_page_of_a_fleet_file_has_a_notice_with_its_time(sqlite_url, make_app):
+    make_app(make_settings(sqlite_url)).post_json(
+        "/scheduler/v1/compute_nodes", [make_report("cn1")]
+    )
+    moment = utcnow() + timedelta(days=3)
+    seconds = int(moment.replace(tzinfo=UTC).timestamp())
+    settings = make_settings(sqlite_url, placement_database__shown_at=seconds)
+    browser = TestApp(make_app(settings).app)
+    for path in (*NAVIGATION_PATHS, "/console/hosts/cn1"):
+        page = browser.get(path)
+        notice = " ".join(page.html.select_one(".notice").get_text().split())
+        assert notice.startswith(f"This server shows a file, as of {moment:%d %b %Y %H:%M} UTC.")
+        assert page.html.select_one("#as-of") is None
+    attention = browser.get("/console/").html.select_one("section[aria-labelledby=attention]")
+    assert "cn1 ✗ down , seen 3 days ago" in read_text(attention)
+
+
+def test_page_of_a_current_cloud_has_no_notice_of_a_file(browser):
+    assert "shows a file" not in browser.get("/console/")

@@ -56,6 +56,32 @@ def test_plan_run_shows_moves_errors_stuck_instances_and_how_to_continue(browser
     assert page.html.find("form", method="post") is None
 
 
+def test_running_drain_is_shown_on_overview_host_and_map(browser, sqlite_app):
+    """A running drain was visible on its own page only."""
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
+    for path in ("/console/", "/console/hosts/cn1"):
+        assert "moves done" not in browser.get(path)
+    moves = []
+    for number in (1, 2):
+        select_hosts(sqlite_app, make_spec(make_uuid(number), force_hosts=["cn1"]))
+        moves.append({"instance": make_uuid(number), "from": "cn1", "to": "cn2"})
+    body = {"kind": "drain", "method": "live", "parallel": 1, "executor": EXECUTOR_UUID}
+    run = sqlite_app.post_json(PLAN_RUNS_API_PATH, {**body, "moves": moves}).json
+    for state in ("started", "done"):
+        sqlite_app.put_json(
+            f"{PLAN_RUNS_API_PATH}/{run['uuid']}/moves/{make_uuid(1)}",
+            {"executor": EXECUTOR_UUID, "state": state},
+        )
+    for path in ("/console/", "/console/hosts/cn1"):
+        link = browser.get(path).html.find("a", href=f"{PLAN_RUNS_PAGE_PATH}/{run['uuid']}")
+        assert link.text == "1 of 2 moves done"
+        assert "Drain of cn1" in link.parent.text
+    assert "moves done" not in browser.get("/console/hosts/cn2")
+    (plan,) = browser.get("/console/cloud/running").json["running"]
+    assert (plan["uuid"], plan["hosts"]) == (run["uuid"], ["cn1"])
+    assert (plan["done"], plan["failed"], plan["total"]) == (1, 0, 2)
+
+
 def test_unknown_plan_run_is_404(browser):
     assert (
         "No run with uuid" in browser.get(f"{PLAN_RUNS_PAGE_PATH}/{make_uuid(9)}", status=404).text

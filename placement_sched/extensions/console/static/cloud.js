@@ -4,8 +4,9 @@
 // fields of the form, so that a link shows the same. The panel shows an opened host (the HTML of its
 // own page), the selected hosts, or the totals of the hosts that match.
 
-import { Latest, say } from "./loading.js";
+import { Latest } from "./loading.js";
 import { HostMap, readHosts, swatch } from "./map.js";
+import { Refresh, readPage, renew } from "./refresh.js";
 
 const FILTERS = ["search", "zone", "aggregate", "state", "trait", "only"];
 const MAIN_CLASSES = ["MEMORY_MB", "VCPU", "DISK_GB"];
@@ -22,12 +23,12 @@ const RAMP = [
 ];
 const NOTHING = { key: "none", colour: "--back", mark: "–", words: "has none of it", optional: true };
 const MARKS = { down: "cross", disabled: "hatch" };
+const LEAVING = { key: "leaving", mark: "arrow" }; // hosts whose instances a running plan moves away
 const POLICY_COLOURS = 7;
 const ROWS = 50; // rows of the table, and by how many it grows
 const MAX_LISTED = 8; // entries of a list in the panel
 const MAX_NAMED = 20; // hosts that a link names, if other words are not shorter
 const MAX_LINKED = 200; // hosts that a link can name: servers reject links of some kilobytes
-const EVERY = 10_000; // milliseconds between readings, more if reading takes long
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 const number = new Intl.NumberFormat("en");
 
@@ -45,7 +46,7 @@ const pause = () => new Promise((resolve) => setTimeout(resolve));
 
 class CloudPage {
   #opening = new Latest("Reading the host");
-  #timer = 0;
+  #refresh = null;
 
   constructor(place) {
     this.place = place;
@@ -55,6 +56,7 @@ class CloudPage {
     this.sort = { column: "host", descends: false };
     this.rows = ROWS;
     this.byNode = new Map();
+    this.leaving = new Map(); // by host: the words of a running plan
   }
 
   find(selector) {
@@ -62,8 +64,7 @@ class CloudPage {
   }
 
   async begin() {
-    this.find("#map").hidden = false;
-    this.panel.hidden = false;
+    const began = performance.now();
     try {
       await this.read();
       if (!this.hosts.length) {
@@ -87,7 +88,10 @@ class CloudPage {
       this.map.setHosts(this.hosts);
       this.listen();
       this.openFromAddress();
-      this.next();
+      if (history.state?.selected?.length) this.map.select(history.state.selected);
+      if (!document.getElementById("as-of")) return; // the service shows a file
+      this.#refresh = new Refresh((signal) => this.refresh(signal));
+      this.#refresh.begin(this.response.time, performance.now() - began);
     } catch (failure) {
       this.find("#counted").textContent = `The map cannot be drawn: ${failure.message}`;
       this.panel.hidden = true;
@@ -95,48 +99,42 @@ class CloudPage {
   }
 
   stop() {
-    clearTimeout(this.#timer);
+    this.#refresh?.stop();
     this.#opening.cancel();
     this.stopped = true;
   }
 
-  /** Read all hosts. */
-  async read() {
-    const began = performance.now();
-    this.response = await readHosts(this.place.dataset.hosts);
+  /** Read all hosts, and the plans that are carried out. */
+  async read(signal) {
+    const [hosts, plans] = [this.place.dataset.hosts, this.place.dataset.running].map((address) => readHosts(address, signal));
+    [this.response, { running: this.running }] = await Promise.all([hosts, plans]);
     this.hosts = this.response.hosts;
     this.byNode = new Map(this.hosts.map((host) => [host.uuid, host]));
-    this.every = Math.max(EVERY, 20 * (performance.now() - began));
-    this.readAt = `as of ${new Date().toTimeString().slice(0, 8)}`;
-    this.find("#as-of").textContent = this.readAt;
+    this.leaving = new Map(this.running.flatMap((plan) => plan.hosts.map((host) => [host, `${plan.kind}: ${plan.done} of ${counted(plan.total, "move")} done`])));
   }
 
-  next() {
-    clearTimeout(this.#timer);
-    if (!this.stopped) this.#timer = setTimeout(() => this.refresh(), this.every);
-  }
-
-  /** Read the hosts again while the page is visible, and show the changes. */
-  async refresh() {
-    const previous = this.byNode;
-    try {
-      if (document.visibilityState === "visible") {
-        await this.read();
-        if (this.stopped) return;
-        await pause();
-        const changed = this.hosts.filter((host) => JSON.stringify(host) !== JSON.stringify(previous.get(host.uuid)));
-        if (changed.length || previous.size !== this.hosts.length) {
-          await pause();
-          this.map.setHosts(this.hosts);
-          this.drawn = null;
-          this.apply();
-          this.map.flash(changed);
-        }
-      }
-    } catch (failure) {
-      this.find("#as-of").textContent = `${this.readAt}:  ${failure.message}`;
+  /** Read the hosts again, and show the changes. */
+  async refresh(signal) {
+    const [previous, running] = [this.byNode, JSON.stringify(this.running)];
+    await this.read(signal);
+    await pause();
+    const changed = this.hosts.filter((host) => JSON.stringify(host) !== JSON.stringify(previous.get(host.uuid)));
+    if (changed.length || previous.size !== this.hosts.length || running !== JSON.stringify(this.running)) {
+      await pause();
+      this.map.setHosts(this.hosts);
+      this.drawn = null;
+      this.apply();
+      this.map.flash(changed);
+      if (changed.some((host) => host.host === this.opened)) this.renewOpened(signal);
     }
-    this.next();
+    return this.response.time;
+  }
+
+  /** Read the opened host again. Scroll position, focus and opened details of the panel remain. */
+  async renewOpened(signal) {
+    const name = this.opened;
+    const { page } = await readPage(this.place.dataset.host + encodeURIComponent(name), signal);
+    if (this.opened === name) renew(page, this.panel);
   }
 
   fillForm() {
@@ -163,8 +161,6 @@ class CloudPage {
       ["name", "zone, then beginning of the name"],
       ...[...keys].sort(byName).map((key) => [`key:${key}`, `zone, then ${key} of aggregates`]),
     ]);
-    for (const label of this.form.querySelectorAll(".of-map")) label.hidden = false;
-    this.find("#more-fields").hidden = false;
   }
 
   choices(name, pairs) {
@@ -187,7 +183,8 @@ class CloudPage {
     const amounts = host.resources[this.part];
     const used = amounts ? `, ${usedOf(this.part, amounts)} ${titleOf(this.part)} used` : "";
     const why = host.disabled_reason ? ` (${host.disabled_reason})` : "";
-    return `${host.host}: ${host.state}${why}, zone ${host.zone}${used}, ${counted(host.instances, "instance")}, policy ${host.policy}`;
+    const leaving = this.leaving.has(host.host) ? `, ${this.leaving.get(host.host)}` : "";
+    return `${host.host}: ${host.state}${why}${leaving}, zone ${host.zone}${used}, ${counted(host.instances, "instance")}, policy ${host.policy}`;
   }
 
   tipOf(host) {
@@ -198,6 +195,7 @@ class CloudPage {
       `${host.state}${why}, zone ${host.zone}`,
       ...classes.map((name) => `${titleOf(name)} ${percent(shareOf(host.resources[name]))}, ${usedOf(name, host.resources[name])}`),
       `${counted(host.instances, "instance")}, policy ${host.policy}`,
+      ...[this.leaving.get(host.host)].filter(Boolean),
       ...[this.aggregatesOf(host).map((aggregate) => aggregate.name).join(", ")].filter(Boolean),
     ];
   }
@@ -231,13 +229,6 @@ class CloudPage {
       this.map.select(names);
     });
     place.addEventListener("input", (event) => event.target.closest("#chosen") && this.linkSelection());
-    place.addEventListener("submit", (event) => {
-      if (!event.target.closest("#hosts")) return;
-      event.preventDefault();
-      const link = this.find(`#chosen [data-what-if=${event.submitter?.value === "add" ? "add" : "drain"}]`);
-      if (link) link.click();
-      else say("Select hosts first, on the map or in the table.");
-    });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.swatches?.());
   }
 
@@ -281,7 +272,8 @@ class CloudPage {
       this.map.show(this.filter());
       this.map.colourBy((host) => {
         const kind = this.kinds.of(host);
-        return { colour: kind.colour, mark: MARKS[host.state] ?? kind.mark ?? "" };
+        const mark = this.leaving.has(host.host) ? LEAVING.mark : (MARKS[host.state] ?? kind.mark ?? "");
+        return { colour: kind.colour, mark };
       });
       this.showLegend();
       this.count();
@@ -295,7 +287,7 @@ class CloudPage {
   writeAddress() {
     const query = new URLSearchParams([...new FormData(this.form)].filter(([, value]) => value));
     if (this.opened) query.set("open", this.opened);
-    history.replaceState({}, "", `${this.form.getAttribute("action")}?${query}`);
+    history.replaceState(history.state, "", `${this.form.getAttribute("action")}?${query}`);
   }
 
   /** Show the host of the address after Back and Forward. */
@@ -329,7 +321,7 @@ class CloudPage {
     ].filter(Boolean);
     // The legend counts the hosts that match the fields. An entry shows a part of them.
     this.matching = tests.length ? this.hosts.filter((host) => tests.every((test) => test(host))) : this.hosts;
-    if (only) tests.push((host) => this.kinds.of(host).key === only);
+    if (only) tests.push((host) => (only === LEAVING.key ? this.leaving.has(host.host) : this.kinds.of(host).key === only));
     this.seen = only ? this.matching.filter(tests.at(-1)) : this.matching;
     return tests.length ? (host) => tests.every((test) => test(host)) : null;
   }
@@ -360,13 +352,16 @@ class CloudPage {
     const entries = this.kinds.legend
       .filter((kind) => counts.get(kind.key) || !kind.optional)
       .map((kind) => ({ ...kind, field: "only", value: kind.key, count: counts.get(kind.key) }));
-    if (this.value("colour") !== "state") {
-      for (const [name, mark] of Object.entries(MARKS)) {
-        const count = this.matching.filter((host) => host.state === name).length;
-        if (count) entries.push({ colour: "--back", mark, words: name, count, field: "state", value: name });
-      }
-    }
-    const items = entries.map((entry) => {
+    // The entries with a mark count hosts that an entry with a colour counts, too.
+    const marked = this.value("colour") === "state" ? [] : Object.entries(MARKS).map(([name, mark]) => {
+      const count = this.matching.filter((host) => host.state === name).length;
+      return { colour: "--back", mark, words: name, count, field: "state", value: name };
+    });
+    const leaving = this.matching.filter((host) => this.leaving.has(host.host)).length;
+    marked.push({ colour: "--back", mark: LEAVING.mark, words: "instances are moved away", count: leaving, field: "only", value: LEAVING.key });
+    const shown = marked.filter(({ count }) => count);
+    const focused = this.focusedFilter();
+    const items = [...entries, ...shown].map((entry) => {
       const item = document.createElement("li");
       const button = this.filterButton(entry.field, entry.value, "");
       const key = document.createElement("canvas");
@@ -376,8 +371,16 @@ class CloudPage {
       return [item, key, entry];
     });
     this.find("#legend").replaceChildren(...items.map(([item]) => item));
+    if (shown.length) items[entries.length][0].before(Object.assign(element("li", "Of these:"), { className: "quiet" }));
+    this.find("#legend").querySelector(focused)?.focus();
     this.swatches = () => items.forEach(([, key, entry]) => swatch(key, entry));
     this.swatches();
+  }
+
+  /** Return the selector of the focused button of the legend, which is replaced. */
+  focusedFilter() {
+    const button = document.activeElement?.closest("#legend button");
+    return button ? `[data-set="${button.dataset.set}"][value="${CSS.escape(button.value)}"]` : "none";
   }
 
   filterButton(field, value, text) {
@@ -472,6 +475,7 @@ class CloudPage {
     const names = this.selectedNames();
     const chosen = new Set(names);
     for (const box of this.place.querySelectorAll("input[name=drain]")) box.checked = chosen.has(box.value);
+    history.replaceState({ ...history.state, selected: names }, "");
     if (!names.length) return this.opened || this.showTotals();
     this.forgetOpened();
     const template = this.find("#chosen-template").content.cloneNode(true);
@@ -651,8 +655,9 @@ function shareOf({ used, capacity }) {
   return capacity > 0 ? used / capacity : Number(used > 0);
 }
 
-/** Return a share in percent, never rounded up to 100. */
+/** Return a share in percent, never rounded up to 100 or down to 0. */
 function percent(share) {
+  if (share > 0 && share < 0.005) return "<1\u00a0%";
   return `${share < 1 ? Math.min(99, Math.round(share * 100)) : Math.round(share * 100)}\u00a0%`;
 }
 

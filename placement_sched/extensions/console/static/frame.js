@@ -106,13 +106,16 @@ function prepareTable(table) {
   }
 }
 
-onShown((main) => {
-  for (const table of main.querySelectorAll("table[data-table]")) prepareTable(table);
-  for (const time of main.querySelectorAll("time[datetime]")) {
+function prepare(element) {
+  for (const table of element.querySelectorAll("table[data-table]")) prepareTable(table);
+  for (const time of element.querySelectorAll("time[datetime]")) {
     const moment = new Date(time.dateTime);
     if (!Number.isNaN(moment.valueOf())) time.title = `${time.dateTime.replace("T", " ").replace("Z", "")} UTC, ${moment.toLocaleString()} here`;
   }
-});
+}
+
+onShown(prepare);
+document.addEventListener("renewed", (event) => prepare(event.detail));
 
 /** Return the element with the state of a part. */
 const textOf = (place) => place.querySelector("[data-state]") ?? place;

@@ -1,98 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// Live list of decisions: while the page is visible, newer decisions are fetched every few seconds
-// and inserted at the top, as rows of the same page.
+// Live list of decisions: newer decisions are inserted at the top, as rows of the same page. Heading,
+// timeline and counts of values are replaced by those of the same response.
 
-import { fetchPage } from "./loading.js";
+import { Refresh, readPage, renew } from "./refresh.js";
 
-const EVERY = 3000; // milliseconds
-const MAX_ROWS = 300;
-const UNREACHABLE = "The service does not answer. Retrying.";
-let paused = false;
-let timer = null;
-let reading = null;
-
-const list = () => document.querySelector("main [data-live]");
 const idOf = (row) => row.id || idOf(row.previousElementSibling);
 
 function say(words) {
   const place = document.getElementById("news");
-  if (place && place.textContent !== words) place.textContent = words;
+  if (place.textContent !== words) place.textContent = words;
 }
 
-/** Fetch the current list, or null if the page has no list any more (signed out). */
-async function fetched(address) {
-  reading = new AbortController();
-  const { response, page } = await fetchPage(address, reading.signal);
-  if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
-  return page.querySelector("main [data-live]");
-}
-
-/** Insert the new rows at the top. Return the number of new decisions. */
-function insertRows(section, update) {
-  const body = section.querySelector("tbody");
-  const uuids = new Set([...body.rows].map(idOf));
-  const rows = [...update.querySelectorAll("tbody tr")].filter((row) => !uuids.has(idOf(row)));
-  if (!rows.length) return 0;
-  const overlaps = rows.length < update.querySelectorAll("tbody tr").length;
-  if (uuids.size && !overlaps) {
-    // More decisions are new than fit on a page. The link to older decisions leads to all of them.
-    body.replaceChildren();
-    section.querySelector(".pages").replaceWith(document.importNode(update.querySelector(".pages"), true));
+/** Insert the new rows at the top, and remove the rows that are now on the next page. */
+function updateRows(own, update) {
+  const known = new Set([...own.rows].map(idOf));
+  const listed = new Set([...update.rows].map(idOf));
+  const first = own.firstElementChild;
+  for (const row of [...update.rows].filter((each) => !known.has(idOf(each)))) {
+    const added = document.importNode(row, true);
+    added.classList.add("new");
+    own.insertBefore(added, first);
   }
-  const first = body.firstElementChild;
-  for (const row of rows) {
-    const own = document.importNode(row, true);
-    own.classList.add("new");
-    body.insertBefore(own, first);
-  }
-  while (body.rows.length > MAX_ROWS) body.lastElementChild.remove();
-  section.querySelector("table").hidden = false;
-  document.getElementById("none")?.remove();
-  return new Set(rows.map(idOf)).size;
+  for (const row of [...own.rows].filter((each) => !listed.has(idOf(each)))) row.remove();
+  own.closest("table").hidden = !own.rows.length;
+  return [...listed].filter((id) => !known.has(id)).length;
 }
 
-async function refresh() {
-  timer = null;
-  const section = list();
-  if (!section || paused || document.visibilityState !== "visible") return;
-  try {
-    const update = await fetched(section.dataset.live);
-    if (paused || list() !== section) return;
-    if (!update) {
-      say("The list is no longer available: reload the page");
-      return;
-    }
-    const number = insertRows(section, update);
-    const at = new Date().toISOString().slice(11, 19);
-    if (number) say(number === 1 ? `1 new decision at ${at} UTC` : `${number} new decisions at ${at} UTC`);
-    else if (document.getElementById("news").textContent === UNREACHABLE) say("");
-  } catch (failure) {
-    if (failure.name !== "AbortError") say(UNREACHABLE);
-  }
-  next();
-}
-
-function next() {
-  clearTimeout(timer);
-  timer = list() && !paused && document.visibilityState === "visible" ? setTimeout(refresh, EVERY) : null;
+async function refresh(section, signal) {
+  const { page, time } = await readPage(section.dataset.list, signal);
+  const update = page.querySelector("main [data-list] tbody");
+  if (!update) throw new Error(page.querySelector("main [role=alert]")?.textContent.trim() ?? "The list is no longer available");
+  renew(page);
+  const number = updateRows(section.querySelector("tbody"), update);
+  const at = time.toISOString().slice(11, 19);
+  if (number) say(number === 1 ? `1 new decision at ${at} UTC` : `${number} new decisions at ${at} UTC`);
+  return time;
 }
 
 function begin() {
-  const button = document.getElementById("pause");
-  if (button) {
-    button.hidden = false;
-    button.setAttribute("aria-pressed", String(paused));
-    button.addEventListener("click", () => {
-      paused = !paused;
-      button.setAttribute("aria-pressed", String(paused));
-      reading?.abort();
-      say(paused ? "Paused" : "");
-      next();
-    });
-  }
-  next();
+  const section = document.querySelector("main [data-list]");
+  if (section) new Refresh((signal) => refresh(section, signal)).begin();
 }
 
-document.addEventListener("visibilitychange", next);
 document.addEventListener("shown", begin);
 begin();

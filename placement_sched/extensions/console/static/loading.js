@@ -23,11 +23,20 @@ export async function fetchPage(address, signal) {
   }
 }
 
+/** Return whether a response is the sign-in, to which the service redirects without a valid token. */
+export const isSignIn = (response) => response.redirected && new URL(response.url).pathname.endsWith("/console/sign-in");
+
+/** Return an error with the message that the page of an error shows. */
+export function failureOf(response, page) {
+  const words = page.querySelector("[role=alert]")?.textContent.trim() || `The service does not answer: ${response.status} ${response.statusText}`;
+  return Object.assign(new Error(words), { isSignIn: isSignIn(response), status: response.status });
+}
+
 /** Fetch elements of a page. The error of a page without them is the message that it shows. */
 export async function fetchParts(address, selector, signal) {
   const { response, page } = await fetchPage(address, signal);
   const parts = [...page.querySelectorAll(selector)].map((part) => document.importNode(part, true));
-  if (!parts.length) throw new Error(page.querySelector("[role=alert]")?.textContent.trim() || `The service does not answer: ${response.status} ${response.statusText}`);
+  if (!parts.length) throw failureOf(response, page);
   return { response, page, parts };
 }
 
@@ -53,7 +62,7 @@ export class Latest {
     try {
       return await fetchParts(address, selector, own.signal);
     } catch (failure) {
-      if (failure.name !== "AbortError") say(failure.message);
+      if (failure.name !== "AbortError") say(failure.message, failure.isSignIn ? "Sign in" : "");
       return null;
     } finally {
       hide();
@@ -128,12 +137,13 @@ export function showProgress(words, cancel, delay = 0) {
   };
 }
 
-/** Show a message in place of the progress until it is closed. */
-export function say(words) {
+/** Show a message in place of the progress until it is closed. A link loads the page again. */
+export function say(words, linkWords = "") {
   const place = progress();
   const text = document.createElement("span");
   text.textContent = words;
-  place.replaceChildren(text, makeButton("Close", () => (place.hidden = true)));
+  const link = Object.assign(document.createElement("a"), { href: location.href, textContent: linkWords });
+  place.replaceChildren(text, ...(linkWords ? [link] : []), makeButton("Close", () => (place.hidden = true)));
   place.hidden = false;
 }
 

@@ -17,8 +17,8 @@
 // groupBy(fn)         fn(host) returns the name of its group and, if any, of its subgroup
 // titleBy(fn)         fn(hosts) returns the texts after the name in the title of a group
 // colourBy(fn)        fn(host) returns {colour, mark}. A colour is any of CSS, or the name of a
-//                     variable ("--good"). A mark is "", "hatch", "cross" or up to two letters. It
-//                     conveys the meaning of the colour to people who cannot see colours
+//                     variable ("--good"). A mark is "", "hatch", "cross", "arrow" or up to two
+//                     letters. It conveys the meaning of the colour to people who cannot see colours
 // show(fn)            hosts are drawn faint if fn(host) is false. null shows all hosts
 // light(fn)           the same for a short time, in addition to show()
 // dim(rejected)       a Map from the name of a host or node to {stage, colour, mark}: these hosts are
@@ -50,19 +50,21 @@ const WIDE = [1.6, 4, 9, 20, 45]; // aspect ratios of groups to try, for larger 
 const READABLE = 17; // pixels, for a title
 const LARGEST_FIT = 5;
 const LARGEST = 14;
+const STROKES = new Set(["hatch", "cross", "arrow"]); // marks that are lines
 const FAINT = 0.13;
 const DIMMED = 0.5;
 const DRAG = 4; // pixels: less is a click
 const FLASH = 1500; // milliseconds
 
-/** Read GET /scheduler/v1/hosts. */
-export async function readHosts(address) {
-  const response = await fetch(address, { headers: { Accept: "application/json" } }).catch((failure) => {
+/** Read GET /scheduler/v1/hosts, and the time of the response. */
+export async function readHosts(address, signal) {
+  const response = await fetch(address, { signal, headers: { Accept: "application/json" } }).catch((failure) => {
+    if (failure.name === "AbortError") throw failure;
     throw new Error(`the service does not answer: ${failure.message}`);
   });
   const body = await response.json();
-  if (!response.ok) throw new Error(body.errors?.[0]?.detail ?? response.statusText);
-  return body;
+  if (!response.ok) throw Object.assign(new Error(body.errors?.[0]?.detail ?? response.statusText), { isSignIn: response.status === 401 });
+  return { ...body, time: new Date(response.headers.get("Date") ?? Date.now()) };
 }
 
 const byName = new Intl.Collator("en", { numeric: true }).compare;
@@ -297,7 +299,7 @@ export class HostMap {
       else for (const at of block.cells) zone.cells.push(at);
     }
     const largest = Math.min(clientWidth / width, clientHeight / height, LARGEST_FIT);
-    if (clientHeight) this.#canvas.style.height = `${Math.ceil(Math.min(clientHeight, height * largest))}px`;
+    if (clientHeight && this.#hosts.length) this.#canvas.style.height = `${Math.ceil(Math.min(clientHeight, height * largest))}px`;
     this.fit();
   }
 
@@ -451,7 +453,7 @@ export class HostMap {
   #drawMarks(context, style, cells, size) {
     const { x, y, scale } = this.#view;
     context.strokeStyle = context.fillStyle = style.alpha === 1 ? style.ink : colours(this.#canvas)("--ink");
-    if (style.mark === "hatch" || style.mark === "cross") {
+    if (STROKES.has(style.mark)) {
       context.lineWidth = Math.max(1, size / 10);
       context.beginPath();
       for (const at of cells) addStrokes(context, style.mark, this.#xs[at] * scale + x, this.#ys[at] * scale + y, size);
@@ -885,7 +887,7 @@ export function swatch(canvas, { colour, mark = "" }) {
   context.strokeStyle = resolve("--control");
   context.strokeRect(0.5, 0.5, size - 1, size - 1);
   context.strokeStyle = context.fillStyle = inkOn(resolve(colour));
-  if (mark === "hatch" || mark === "cross") {
+  if (STROKES.has(mark)) {
     context.lineWidth = 2;
     context.beginPath();
     addStrokes(context, mark, 0, 0, size);
@@ -898,9 +900,17 @@ export function swatch(canvas, { colour, mark = "" }) {
   }
 }
 
-/** Add the lines of a mark to the path: a hatch (a single line if small) or a cross. */
+/** Add the lines of a mark to the path: a hatch (a single line if small), a cross or an arrow. */
 function addStrokes(context, mark, left, top, size) {
   const [near, far] = [size * 0.15, size * 0.85];
+  if (mark === "arrow") {
+    context.moveTo(left + size / 2, top + near);
+    context.lineTo(left + far, top + size / 2);
+    context.lineTo(left + size / 2, top + far);
+    context.moveTo(left + near, top + size / 2);
+    context.lineTo(left + far, top + size / 2);
+    return;
+  }
   context.moveTo(left + near, top + far);
   context.lineTo(left + far, top + near);
   if (mark === "cross") {

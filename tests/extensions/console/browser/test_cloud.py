@@ -93,6 +93,7 @@ def test_map_legend_counts_every_host_and_a_click_shows_only_hosts_of_its_entry(
     legend, counted = page.locator("#legend"), page.locator("#counted")
     expect(counted).to_have_text("300 hosts")
     words = legend.inner_text()
+    assert "Of these" in words[words.index("below 10 %") : words.index("down: 1")]
     assert sum(map(int, re.findall(r"%(?: or more)?: (\d+)", words))) == 300
     assert "down: 1" in words
     expect(legend).to_be_in_viewport(ratio=1)
@@ -175,8 +176,7 @@ def test_arrow_keys_move_on_the_map_and_enter_opens_a_host(open_page):
 
 def test_hosts_selected_in_the_table_are_selected_on_the_map(page):
     table = page.locator("#hosts")
-    table.get_by_role("button", name="What if more like them are added?").click()
-    expect(page.locator("#progress")).to_contain_text("Select hosts first")
+    expect(table.get_by_role("button", name="What if")).to_have_count(0)
     table.get_by_label("Select az1-r01-hdd05").check()
     table.get_by_role("button", name="50 more of 250").click()
     expect(table.locator("tbody tr")).to_have_count(100)
@@ -188,6 +188,51 @@ def test_hosts_selected_in_the_table_are_selected_on_the_map(page):
     expect(page.get_by_label("What if: changes")).to_have_value(
         "add=az1-r01-hdd05*2\nadd=az1-r07-gpu04*2"
     )
+
+
+def test_selection_on_the_map_remains_after_a_simulation_and_the_back_button(page):
+    page.get_by_label("Name contains").fill("az1-r03")
+    page.get_by_role("button", name="Select all 16").click()
+    page.wait_for_url("**search=az1-r03**")
+    page.get_by_role("link", name="What if they are drained?").click()
+    page.wait_for_url("**/capacity?*")
+    page.go_back()
+    expect(page.get_by_role("heading", name="16 hosts selected")).to_be_visible()
+
+
+def test_entry_of_the_legend_keeps_the_focus_after_the_enter_key(page):
+    entry = page.locator("#legend button").nth(1)
+    entry.focus()
+    page.keyboard.press("Enter")
+    expect(entry).to_have_attribute("aria-pressed", "true")
+    expect(entry).to_be_focused()
+
+
+def test_nothing_moves_while_the_map_is_read(open_page):
+    page = open_page("/console/policies", size={"width": 1440, "height": 900})
+    page.add_init_script(
+        """window.moved = 0;
+        new PerformanceObserver((list) => {
+          for (const { value, hadRecentInput } of list.getEntries())
+            if (!hadRecentInput) window.moved += value;
+        }).observe({ type: "layout-shift", buffered: true });"""
+    )
+    page.goto("/console/cloud")
+    wait_for_legend(page)
+    page.wait_for_timeout(500)
+    assert page.evaluate("window.moved") <= 0.1
+
+
+def test_hosts_that_a_running_plan_empties_are_marked_on_the_map(open_page):
+    page = open_page("/console/cloud")
+    plan = {"uuid": uuid_of("run"), "kind": "drain", "hosts": ["az1-r01-hdd01"]}
+    plan |= {"done": 1, "failed": 0, "total": 3, "updated_at": "2026-12-01T12:00:00"}
+    page.route("**/console/cloud/running", lambda route: route.fulfill(json={"running": [plan]}))
+    page.reload()
+    wait_for_legend(page).get_by_role("button", name="instances are moved away: 1").click()
+    expect(page.locator("#counted")).to_have_text("1 of 300 hosts match")
+    locate_map_canvas(page).focus()
+    expect(page.locator("#live")).to_contain_text("drain: 1 of 3 moves done")
 
 
 def test_host_table_is_sorted_by_the_used_share(page):
@@ -361,7 +406,25 @@ def test_map_and_table_show_changes_of_the_cloud_without_a_reload(open_page, sam
         page.clock.run_for(60_000)
         expect(page.locator("#counted")).to_have_text("2 of 300 hosts match")
         expect(page.locator("#hosts tbody tr")).to_have_count(2)
-        expect(page.locator("#as-of")).to_contain_text("as of ")
+        as_of = re.compile(r"as of \d\d:\d\d UTC, next in \d+ s")
+        expect(page.locator("#as-of")).to_have_text(as_of)
+    finally:
+        sample_server.request_json("PUT", "/compute/v2.1/os-services/enable", service)
+
+
+def test_opened_host_shows_its_changes_without_a_reload(open_page, sample_server):
+    page = open_page("/console/cloud?open=az1-r01-hdd05")
+    page.clock.install()
+    page.reload()
+    panel = page.locator("#panel")
+    expect(panel).to_contain_text("✓ up, zone az1")
+    panel.locator("summary").last.click()
+    service = {"host": "az1-r01-hdd05", "binary": "nova-compute"}
+    sample_server.request_json("PUT", "/compute/v2.1/os-services/disable", service)
+    try:
+        page.clock.run_for(60_000)
+        expect(panel).to_contain_text("■ disabled, zone az1")
+        expect(panel.locator("details").last).to_have_attribute("open", "")
     finally:
         sample_server.request_json("PUT", "/compute/v2.1/os-services/enable", service)
 
@@ -428,6 +491,24 @@ def test_empty_cloud_shows_instructions_instead_of_a_map(open_page):
         replace_hosts_of_map(page, empty)
     expect(locate_map_canvas(page)).to_be_hidden()
     expect(page.get_by_role("heading", name="Hosts", exact=True)).to_be_in_viewport()
+
+
+def test_expired_sign_in_greys_the_map_until_a_reading_succeeds(open_page):
+    page = open_page("/console/cloud", expected_errors=("/console/api/scheduler/v1/hosts",))
+    page.clock.install()
+    page.reload()
+    wait_for_legend(page)
+    expired = {"errors": [{"status": 401, "detail": "No X-Auth-Token was given."}]}
+    page.route(HOSTS_API_PATTERN, lambda route: route.fulfill(status=401, json=expired))
+    page.clock.run_for(60_000)
+    bar = page.get_by_role("alert")
+    expect(bar).to_contain_text("Your sign-in has expired")
+    assert bar.get_by_role("link", name="Sign in again").evaluate("link => link.href") == page.url
+    expect(page.locator("main")).to_have_class("is-stale")
+    page.unroute(HOSTS_API_PATTERN)
+    page.clock.run_for(60_000)
+    expect(bar).to_have_count(0)
+    expect(page.locator("main")).not_to_have_class("is-stale")
 
 
 FORBIDDEN_ERROR_BODY = {"errors": [{"status": 403, "detail": "Policy does not allow it."}]}

@@ -43,6 +43,9 @@ def test_new_decision_appears_at_the_top_of_the_list(open_page, sample_server):
     expect(page.locator(ROW_SELECTOR).first).to_have_attribute("id", f"d-{uuid}", timeout=20_000)
     expect(page.locator(ROW_SELECTOR)).to_have_count(before + 1)
     expect(page.locator("#news")).to_contain_text("new decision")
+    expect(page.locator("#list")).to_have_text(f"{before + 1} decision: 0 placed, 1 failed")
+    expect(page.locator(".facets")).to_contain_text("no valid host")
+    expect(page.locator("svg[data-timeline] a title").last).to_contain_text("1 failed")
     assert "No valid host" in page.locator(ROW_SELECTOR).first.inner_text()
     expect(page.locator(f"{ROW_SELECTOR} td").nth(2)).to_have_text(HTML_IMAGE_TAG)
     assert page.locator("main img").count() == 0
