@@ -85,13 +85,20 @@ def format_limit_reason(entry: Json) -> str:
 def compare_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | None]]]:
     """List the name of each stage, with its report in each explanation.
 
-    The report is None if an explanation lacks the stage. Steps of candidate searches come before
-    filters.
+    The report is None if an explanation lacks the stage. A stage that only a later explanation has
+    follows the stage that precedes it there.
     """
     runs = [dict(iterate_stages(run["funnel"])) for run in explanations]
-    filters = [report["name"] for run in explanations for report in run["funnel"]["filters"]]
-    steps = [name for run in runs for name in run if name not in filters]
-    return [(name, [run.get(name) for run in runs]) for name in dict.fromkeys([*steps, *filters])]
+    names: list[str] = []
+    for run in runs:
+        place = 0
+        for name in run:
+            if name in names:
+                place = names.index(name) + 1
+            else:
+                names.insert(place, name)
+                place += 1
+    return [(name, [run.get(name) for run in runs]) for name in names]
 
 
 def list_stage_reasons(explanation: Json, verdict: Json) -> list[tuple[str, str, list[Json]]]:

@@ -5,6 +5,7 @@ import pytest
 
 from placement_sched.explain.reader import (
     GroupedReason,
+    compare_stages,
     describe_limit_reason,
     format_value,
     group_reasons,
@@ -135,3 +136,22 @@ def test_scheduling_stages_after_the_last_reason_are_not_evaluated(all_sought):
 def test_reason_without_the_values_of_its_kind_is_shown_by_its_text(kind):
     (group,) = group_reasons([{"host": "cn1", "node": "cn1", "reason": "my own", "kind": kind}])
     assert group.text == "my own"
+
+
+def test_stage_of_the_second_explanation_follows_the_stage_that_precedes_it_there():
+    """It followed all stages of the first, so that its counts seemed to rise again."""
+
+    def build_run(*details: str) -> dict:
+        steps = [
+            {"constraint": "required", "detail": name, "before": 2, "after": 1} for name in details
+        ]
+        return {
+            "funnel": {
+                "allocation_candidates": {"steps": steps},
+                "filters": [{"name": "ComputeFilter"}],
+            }
+        }
+
+    stages = compare_stages([build_run("A", "D"), build_run("B", "A", "C", "D")])
+    names = [name for name, _ in stages]
+    assert names == ["required B", "required A", "required C", "required D", "ComputeFilter"]

@@ -2,11 +2,12 @@
 """Ask page: the explanation of a request."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
 import flask
+from werkzeug.datastructures import MultiDict
 
 from placement_sched.cli.report.charts import BEST, StagePicture, get_weight
 from placement_sched.cli.report.html import (
@@ -18,6 +19,7 @@ from placement_sched.cli.report.html import (
 )
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.explain.nested_values import with_names
+from placement_sched.explain.phrases import describe_stage
 from placement_sched.explain.reader import (
     compare_stages,
     count_passed,
@@ -81,7 +83,9 @@ def _compare_stage(name: str, first: Json | None, second: Json | None) -> _Row:
         difference = "only here" if first is None else "not here"
     elif more := second["after"] - first["after"]:
         difference = f"{more:,} more left" if more > 0 else f"{-more:,} fewer left"
-    return name, _format_count(first), _format_count(second), difference
+    words = next(filter(None, (describe_stage(each) for each in (first, second) if each)), "")
+    title = f"{words} ({name})" if words else name
+    return title, _format_count(first), _format_count(second), difference
 
 
 def _format_count(report: Json | None) -> str:
@@ -282,10 +286,13 @@ def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[s
         "share": build_share(
             _EXPLAIN,
             body={**body, **hosts},
-            command=form_request.build_command("explain", **{"host": host} if host else {}),
+            command=_build_command(form_request, args, explanation["policy"]),
             report=f"/ask/report?{form_request.build_query(**links.comparison_fields)}",
         ),
     }
+    if (other := _build_compared_body({**body, **hosts}, args)) is not None:
+        share = build_share(_EXPLAIN, body=other)
+        values["share"] = replace(values["share"], curl=f"{values['share'].curl}; {share.curl}")
     if stage := args.get("stage"):
         return values | _build_stage_values(view["funnel"].stages, stage, args.get("page", ""))
     values["map_data"] = _build_map_data(explanation, view["funnel"].stages)
@@ -303,6 +310,32 @@ def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[s
     return values
 
 
+def _build_command(
+    form_request: FormRequest, args: Mapping[str, str], policy: str
+) -> Sequence[str]:
+    """Build the words of the command that explains, or compares, the same.
+
+    ``policy`` is that of the first explanation. No command has options for only one of the
+    compared policies: the words are then empty.
+    """
+    host = {"host": args["host"]} if args.get("host") else {}
+    if not (other := args.get("beside")):
+        return form_request.build_command("explain", **host)
+    if args.get("beside_as_configured") and form_request.has_options:
+        return ()
+    without_policy = FormRequest(MultiDict({**form_request.typed, "policy": ""}))
+    return without_policy.build_command("explain", compare=f"{policy},{other}", **host)
+
+
+def _build_compared_body(body: Json, args: Mapping[str, str]) -> Json | None:
+    if not (policy := args.get("beside")):
+        return None
+    other = {**body, "policy": policy}
+    if args.get("beside_as_configured"):
+        other.pop("overrides", None)
+    return other
+
+
 def _compare_policies(
     client: ApiClient,
     body: Json,
@@ -310,11 +343,9 @@ def _compare_policies(
     explanation: Json,
     names: Mapping[str, str],
 ) -> Json | None:
-    if not (policy := args.get("beside")):
+    other = _build_compared_body(body, args)
+    if other is None:
         return None
-    other = {**body, "policy": policy}
-    if args.get("beside_as_configured"):
-        other.pop("overrides", None)
     results = [explanation, client.post(_EXPLAIN, other)]
     first, second = (result["policy"] for result in results)
     if body.get("overrides"):

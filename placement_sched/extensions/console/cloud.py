@@ -27,7 +27,7 @@ from placement_sched.extensions.console.page import (
     with_headers,
 )
 from placement_sched.extensions.console.timeline import build_timeline_picture
-from placement_sched.extensions.console.units import format_share, format_used
+from placement_sched.extensions.console.units import format_percent, format_share, format_used
 from placement_sched.limits import MAX_LISTED_HOSTS, MAX_SEARCH_HITS
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.clock import utcnow
@@ -97,6 +97,11 @@ class Use:
     def percent(self) -> int:
         """Return the used share in percent, rounded."""
         return format_share(self.used, self.capacity)
+
+    @property
+    def share(self) -> str:
+        """Format the used share in percent."""
+        return format_percent(self.used, self.capacity)
 
     @property
     def width(self) -> float:

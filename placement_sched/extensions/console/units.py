@@ -30,6 +30,12 @@ def format_share(used: float, capacity: float) -> int:
     return min(percent, 99) if used < capacity else percent
 
 
+def format_percent(used: float, capacity: float) -> str:
+    """Format the used share, as ``<1 %`` if anything is used."""
+    percent = format_share(used, capacity)
+    return f"{'<1' if used and not percent else percent} %"
+
+
 def choose_fullness_class(percent: float) -> str:
     """Return the CSS class of the colour for a used share in percent."""
     if percent >= FULL:

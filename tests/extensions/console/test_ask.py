@@ -347,6 +347,19 @@ def test_results_of_a_request_under_two_policies_are_shown_side_by_side(app_with
     assert page.forms[1]["beside"].value == "packed"
 
 
+def test_shared_request_and_command_compare_the_same_policies(app_with_policies):
+    page = app_with_policies.get(f"{ASK_URL}&beside=packed")
+    command = shlex.split(page.html.select_one("#share-command")["value"])
+    assert command[command.index("--compare") + 1] == "default,packed"
+    first, second = page.html.select_one("#share-curl")["value"].split("; curl")
+    assert "policy" not in json.loads(shlex.split(first)[-1])
+    assert json.loads(shlex.split(second)[-1])["policy"] == "packed"
+    page = app_with_policies.get(f"{ASK_URL}&policy=packed&beside=default")
+    command = shlex.split(page.html.select_one("#share-command")["value"])
+    assert command[command.index("--compare") + 1] == "packed,default"
+    assert "--policy" not in command
+
+
 def test_equal_explanations_of_two_policies_are_reported_as_equal(app_with_policies):
     page = app_with_policies.get(f"{ASK_URL}&beside=default")
     assert "Both results are the same" in page

@@ -439,6 +439,7 @@ def test_unfinished_count_of_remaining_instances_is_shown_as_a_lower_bound(brows
     remaining = [
         {"flavor": "small", "remaining": 79, "at_most": 716, "exact": False, "breaks": breaks},
         {"flavor": "large", "remaining": 5, "at_most": 5, "exact": True, "breaks": breaks},
+        {"flavor": "tiny", "remaining": 0, "at_most": None, "exact": False, "breaks": None},
     ]
     post = ApiClient.post
 
@@ -447,4 +448,8 @@ def test_unfinished_count_of_remaining_instances_is_shown_as_a_lower_bound(brows
 
     monkeypatch.setattr(ApiClient, "post", add_remaining_capacity)
     rows = read_rows_of_section(browser.get(f"{FAILOVER_PATH}?host_failures=1"), "remaining")
-    assert rows == ["small 79 or more at 717 at the latest: 1 of 7 on cn1", "large 5 1 of 7 on cn1"]
+    assert rows == [
+        "small 79 or more with 717 more, or fewer: 1 of 7 on cn1",
+        "large 5 1 of 7 on cn1",
+        "tiny not determined -",
+    ]

@@ -65,6 +65,16 @@ def test_host_table_shows_state_and_used_capacity(browser_with_hosts):
     assert "disabled" in second.text
 
 
+def test_small_used_share_is_not_rounded_to_zero(modifiable_browser, sqlite_app):
+    select_hosts(sqlite_app, make_spec(make_uuid(5), flavor=make_flavor(memory_mb=64)))
+    shares = {
+        cell["data-label"]: cell.b.text
+        for cell in modifiable_browser.get("/console/").html.select(".uses tbody td:has(b)")
+    }
+    assert shares["Memory"] == "<1 %"
+    assert shares["Disk"] == "<1 %"
+
+
 def test_hosts_that_match_the_filter_are_downloaded_as_csv(browser_with_hosts):
     page = browser_with_hosts.get("/console/cloud?search=cn1")
     (link,) = {found["href"] for found in page.html.select("a[download]")}
