@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from placement_sched.explain.amounts import format_amount, format_class
 from placement_sched.explain.nested_values import AnyNumber
 from placement_sched.model.clock import format_duration
+from placement_sched.model.constraint import OTHER_TREE
 from placement_sched.model.document import Json
-from placement_sched.model.names import format_count, suggest_names
+from placement_sched.model.names import format_count, read_uuid, suggest_names
 
 #: A format string for values, or a function of them.
 Text = str | Callable[[Json], str]
@@ -93,6 +94,11 @@ def _shorten_shortage(values: Json) -> str:
     if "requested" not in values or "unit" in values:
         return words
     return f"{words} for {format_amount(values['requested'], name)}"
+
+
+def _shorten_other_tree(values: Json) -> str:
+    name = values["trees"][0]
+    return "not the requested host" if read_uuid(name) else f"not {name} (requested host)"
 
 
 def _prefix_root(words: Text) -> Text:
@@ -360,9 +366,9 @@ KINDS: Mapping[str, Kind] = {
         _name("aggregates", "are in {any}"),
         detail=_name("aggregates", "!in:{all}"),
     ),
-    "other_tree": Kind(
+    OTHER_TREE: Kind(
         "not in the tree of {tree_name}",
-        "the request names another host",
+        _shorten_other_tree,
         clause="the request names another host",
         clauses="the request names another host",
         detail="{trees[0]}",

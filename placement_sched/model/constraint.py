@@ -14,6 +14,8 @@ RESOURCES, REQUIRED, MEMBER_OF, IN_TREE = "resources", "required", "member_of", 
 ROOT_REQUIRED, GROUP_POLICY, SAME_SUBTREE = "root_required", "group_policy", "same_subtree"
 #: Steps without a constraint of their own: providers do not serve together, and the limit of hosts.
 COMBINATION, LIMIT = "combination", "limit"
+#: The code of rejections of hosts that the request does not name.
+OTHER_TREE = "other_tree"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ _KINDS = {
     (ROOT_REQUIRED, True): "forbidden_trait",
     (MEMBER_OF, False): "not_in_aggregate",
     (MEMBER_OF, True): "forbidden_aggregate",
-    (IN_TREE, False): "other_tree",
+    (IN_TREE, False): OTHER_TREE,
 }
 #: The keys of the names in JSON.
 _SUBJECTS = {

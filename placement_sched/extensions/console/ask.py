@@ -207,7 +207,8 @@ def report() -> flask.Response:
     args, client = flask.request.args, get_api_client()
     body = FormRequest(args).build_body(max_rejected=0)
     headed = build_heading("Explanation", *iterate_facts(body))
-    names, explanation = client.map_aggregate_names(), client.post(_EXPLAIN, body)
+    explanation = client.post(_EXPLAIN, body)
+    names = client.map_names(explanation)
     compared = _compare_policies(client, body, args, explanation, names)
     html = render_explanation_report(explanation, body["request_spec"], headed, names, compared)
     return download("explanation.html", html)
@@ -276,8 +277,9 @@ def _format_multiplier(key: str) -> str:
 
 def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[str, Any]:
     form_request, host = links.form_request, links.requested_host
-    names, body = client.map_aggregate_names(), form_request.build_body(max_rejected=0)
+    body = form_request.build_body(max_rejected=0)
     explanation = client.post(_EXPLAIN, body)
+    names = client.map_names(explanation)
     view = build_explanation_view(explanation, names)
     hosts = {"hosts": [host]} if host else {}
     values: dict[str, Any] = {

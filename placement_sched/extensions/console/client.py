@@ -7,7 +7,8 @@ with the token of the person who has signed in.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -19,6 +20,7 @@ from placement_sched.api.in_process import Reply, call_application
 from placement_sched.api.middleware import REQUEST_ID, find_context
 from placement_sched.api.request import STATUS_PHRASES
 from placement_sched.extensions.console.forms import LABELS
+from placement_sched.model.constraint import OTHER_TREE
 from placement_sched.model.document import Json, PathStep, find_name, join_keys, split_json_path
 from placement_sched.model.short_forms import FORM_FIELD_BY_PATH
 from placement_sched.schemas.validation import describe_fault
@@ -59,6 +61,8 @@ def _get_label(steps: Sequence[PathStep]) -> str:
     return text[:1].upper() + text[1:] if text else "The request"
 
 
+#: Maximum number of requested hosts whose names are read for a page.
+_MAX_TREES = 20
 #: Headers that request the newest microversions.
 _VERSIONS = {
     "OpenStack-API-Version": "placement latest, compute latest",
@@ -116,6 +120,18 @@ class ApiClient:
         aggregates = self.list_visible("/compute/v2.1/os-aggregates", "aggregates")
         return {item["uuid"]: item["name"] for item in aggregates}
 
+    def map_names(self, *documents: Json) -> dict[str, str]:
+        """Map uuids of aggregates, and of hosts that requests name, to names.
+
+        ``documents`` are explanations, decisions and counted reasons.
+        """
+        uuids = {uuid for document in documents for uuid in _iterate_trees(document)}
+        names = self.map_aggregate_names()
+        for uuid in sorted(uuids)[:_MAX_TREES]:
+            with suppress(ApiError):
+                names[uuid] = self.get(join_path("placement", "resource_providers", uuid))["name"]
+        return names
+
     def list_zone_names(self) -> list[str]:
         """Return names of zones, empty if the caller may not list them."""
         path = "/compute/v2.1/os-availability-zone"
@@ -148,6 +164,16 @@ class ApiClient:
         url = f"{quote(path)}?{query}"
         application = flask.current_app.wsgi_app
         return call_application(application, method, url, body=body, headers=headers, outer=outer)
+
+
+def _iterate_trees(document: Json) -> Iterator[str]:
+    """Yield the uuids of the hosts that the request of a document names."""
+    candidates = (document.get("funnel") or {}).get("allocation_candidates", {})
+    for step in candidates.get("steps", ()):
+        yield from step.get("trees", ())
+    for prefix in ("", "reason_"):
+        if document.get(f"{prefix}kind") == OTHER_TREE:
+            yield document[f"{prefix}subject"]
 
 
 def join_path(*parts: str) -> str:

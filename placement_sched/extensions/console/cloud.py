@@ -357,7 +357,7 @@ def show_overview() -> flask.Response:
         "total": [add_uses(overview["zones"], name) for name in classes],
         "warnings": list(find_full(overview["zones"]))[:_MAX_ROWS],
         "counts": counts,
-        "reasons": [] if counts is None else _build_reasons(counts, client.map_aggregate_names()),
+        "reasons": [] if counts is None else _build_reasons(client, counts),
         "timeline": counts and build_timeline_picture(counts),
         "since": since,
         "attention": overview["attention"][:_MAX_ROWS],
@@ -370,11 +370,13 @@ def show_overview() -> flask.Response:
     return render_page("overview.html", "Overview", values)
 
 
-def _build_reasons(counts: Json, names: Mapping[str, str]) -> list[Json]:
+def _build_reasons(client: ApiClient, counts: Json) -> list[Json]:
     """Return the most frequent reasons for finding no host, with words."""
+    reasons = counts["reasons"][:3]
+    names = client.map_names(*reasons)
     return [
         {**each, "words": describe_code(each["kind"], each["subject"], names) or each["name"]}
-        for each in counts["reasons"][:3]
+        for each in reasons
     ]
 
 

@@ -114,7 +114,8 @@ def index() -> flask.Response:
             counts = client.get(_COUNTS, query)
     except (ApiError, Invalid) as failure:
         error = build_form_error(failure)
-    names = client.map_aggregate_names() if document["decisions"] else {}
+    reasons = counts["reasons"] if counts else ()
+    names = client.map_names(*document["decisions"], *reasons) if document["decisions"] else {}
     is_newest = not marker and "until" not in filters and "rejected" not in filters
     values = {
         "server": None if error else _find_server(client, query),
@@ -123,7 +124,7 @@ def index() -> flask.Response:
         "kinds": KINDS,
         "ranges": _RANGES,
         "decisions": [
-            {**row, "words": _describe_stage(row)}
+            {**row, "words": _describe_stage(row, names)}
             for row in with_names(document["decisions"], names)
         ],
         "examined": document.get("rejected"),
@@ -232,13 +233,13 @@ def _build_facet(
     return {**value, "words": words, "query": query, "is_chosen": is_chosen}
 
 
-def _describe_stage(decision: Json) -> str | None:
+def _describe_stage(decision: Json, names: Mapping[str, str]) -> str | None:
     """Return words for the stage that left no host.
 
     A kind without words, and a record of an earlier release, have the name of the stage.
     """
     kind = decision["reason_kind"]
-    return (kind and describe_code(kind, decision["reason_subject"])) or decision["stage"]
+    return (kind and describe_code(kind, decision["reason_subject"], names)) or decision["stage"]
 
 
 def _build_share(filters: Mapping[str, str], query: Mapping[str, str]) -> Share:
@@ -256,7 +257,7 @@ def show(uuid: str) -> flask.Response:
     """Show a recorded decision."""
     decision = get_api_client().get(_build_api_path(uuid))
     candidates = (decision["funnel"] or {}).get("allocation_candidates", {})
-    names = get_api_client().map_aggregate_names()
+    names = get_api_client().map_names(decision)
     values = {
         **_build_decision_values(decision),
         "explanation": build_explanation_view(as_explanation(decision), names),
@@ -274,8 +275,9 @@ def show(uuid: str) -> flask.Response:
 def _find_fit(decision: Json) -> Json | None:
     """Evaluate a decision's request again, if it found no host.
 
-    Returns the hosts that it would get, or the reason if there are none. Returns None if the
-    decision selected a host, or if the request cannot be evaluated.
+    Returns the hosts that it would get, or the reason if there are none, and the smallest changes
+    after which a host fits (``would_fit``). Returns None if the decision selected a host, or if the
+    request cannot be evaluated.
     """
     if decision["outcome"] == model.SELECTED:
         return None
@@ -287,14 +289,18 @@ def _find_fit(decision: Json) -> Json | None:
         return None
     obstacle = result["now"]["funnel"].get("obstacle") or {}
     hosts = [best["service_host"] for best, *_ in result["now"]["selections"]]
-    return {"hosts": list(dict.fromkeys(hosts)), "reason": obstacle.get("reason")}
+    return {
+        "hosts": list(dict.fromkeys(hosts)),
+        "reason": obstacle.get("reason"),
+        "would_fit": [miss["words"] for miss in result["now"]["funnel"].get("would_fit", ())],
+    }
 
 
 def report(uuid: str) -> flask.Response:
     """Send a decision as a file."""
     decision = get_api_client().get(_build_api_path(uuid))
     headed = build_heading(f"Decision {decision['uuid']}")
-    html = render_decision_report(decision, headed, get_api_client().map_aggregate_names())
+    html = render_decision_report(decision, headed, get_api_client().map_names(decision))
     return download(f"decision-{decision['uuid']}.html", html)
 
 
@@ -307,7 +313,7 @@ def replay(uuid: str) -> flask.Response:
 
     def build_values() -> Mapping[str, Any]:
         runs = get_api_client().post(f"{path}/replay", {"settings": settings})
-        names = get_api_client().map_aggregate_names()
+        names = get_api_client().map_names(runs["then"], runs["now"])
         return {
             "differences": [
                 (row["what"], row["then"], row["now"])

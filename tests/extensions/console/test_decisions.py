@@ -353,6 +353,32 @@ def test_failed_decision_shows_whether_its_request_would_fit_now(cloud_app, brow
     assert "fit now" not in browser.get(f"{DECISIONS_PATH}/{placed}").text
 
 
+def test_failed_decision_shows_the_smallest_changes_after_which_a_host_fits(cloud_app, browser):
+    cloud_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn3", vcpus=120)])
+    uuid = record_failed_decision(cloud_app, 1, ignore_hosts=["cn3"])
+    words = browser.get(f"{DECISIONS_PATH}/{uuid}").html.select_one("main .nearest").get_text()
+    assert "cn3 would fit, but" in words
+
+
+def test_requested_host_is_shown_by_its_name(cloud_app, browser):
+    """Pages showed the uuid of its resource provider: in_tree cd13d6a7-..."""
+    trait = make_flavor(extra_specs={"trait:HW_CPU_X86_AVX": "required"})
+    headers = {"OpenStack-API-Version": "placement 1.39"}
+    for number in (44, 45):
+        report = make_report(f"cn{number}", uuid=make_uuid(number))
+        cloud_app.post_json("/scheduler/v1/compute_nodes", [report])
+        path = f"/placement/resource_providers/{make_uuid(number)}"
+        generation = cloud_app.get(path, headers=headers).json["generation"]
+        body = {"traits": ["HW_CPU_X86_AVX"], "resource_provider_generation": generation}
+        cloud_app.put_json(f"{path}/traits", body, headers=headers)
+    destination = {"host": "cn1"}
+    uuid = record_failed_decision(cloud_app, 1, flavor=trait, requested_destination=destination)
+    for path in (DECISIONS_PATH, f"{DECISIONS_PATH}/{uuid}", "/console/"):
+        text = browser.get(path).html.main.get_text(" ")
+        assert "not cn1 (requested host)" in " ".join(text.split())
+        assert "in_tree cn1" in text or path == "/console/"
+
+
 def test_instance_without_a_decision_is_shown_with_its_host(cloud_app, browser):
     record = {"host": "cn1", "display_name": "web-1", "project_id": "p1", "vm_state": "active"}
     cloud_app.put_json(f"/scheduler/v1/instances/{make_uuid(1)}", record)
