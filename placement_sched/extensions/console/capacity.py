@@ -190,6 +190,17 @@ class CapacityForm:
         return [parse_change(line, LABELS["changes"]) for line in self.changes_typed]
 
     @property
+    def is_drain(self) -> bool:
+        """Return whether the plan of the moves has all that the form requests.
+
+        The form then only drains or removes hosts, and counts stored flavors.
+        """
+        kinds = {kind for change in self.changes for kind in change}
+        counts_flavors = bool(self.flavors or self.all_flavors)
+        is_plain = set(self.form_request.typed) <= {"flavor"} and self.per in {"", "zone"}
+        return bool(kinds) and kinds <= set(_HOST_CHANGES) and counts_flavors and is_plain
+
+    @property
     def is_filled(self) -> bool:
         """Return whether the form has anything to count."""
         return self._describes or self.all_flavors
@@ -325,6 +336,14 @@ def _build_result_values(query: CapacityForm, names: Sequence[str]) -> dict[str,
         ),
         "zone_columns": _list_zone_columns(client, query),
     }
+    if names and query.is_drain:
+        plan_values = {"plan": _plan(client, query)} if request.args.get("complete") else {}
+        return values | {
+            "rows": [],
+            "complete": query.encode(complete=["1"]),
+            "plan_query": query.encode(),
+            **plan_values,
+        }
     flavors = (names if query.all_flavors else query.flavors) or [""]
     is_multiple = query.all_flavors or len(query.flavors) > 1
     if request.args.get("complete") or not (changes or is_multiple):
@@ -346,8 +365,8 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
     """Get the plan for the changes of the form.
 
     The result also has the number of affected instances, the two most frequent reasons of stuck
-    instances (``reasons``), the flavors whose capacity changes (``counted``), a sentence about
-    other consumers (``others``), and sentences on ``unknown_facts``.
+    instances (``reasons``), the capacity of each flavor (``counted``), a sentence about other
+    consumers (``others``), and sentences on ``unknown_facts``.
     """
     changes = expand_changes(client, query.changes)
     flavors = None if query.all_flavors else query.flavors
@@ -362,7 +381,6 @@ def _plan(client: ApiClient, query: CapacityForm) -> Json:
     counted = [
         (row["flavor"], CapacityChange(row["before"], row["after"], row.get("exact", True)))
         for row in document["capacity"]
-        if row["before"] != row["after"]
     ]
     return {
         **document,
@@ -481,7 +499,8 @@ def report() -> flask.Response:
     result, names = client.post(_CAPACITY, body), client.map_aggregate_names()
     if not changes:
         return download("capacity.html", render_capacity_report(result, body, heading, names))
-    values = build_capacity_values(result, body, heading, names) | _count_flavors(client, query)
+    values = build_capacity_values(result, body, heading, names)
+    values |= {"rows": []} if query.is_drain else _count_flavors(client, query)
     values |= {"plan": _plan(client, query), "capacity_title": "Capacity after the changes"}
     return download("capacity.html", render_template("capacity_changes_report.html", values))
 

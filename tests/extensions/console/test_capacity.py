@@ -108,7 +108,8 @@ def test_capacity_is_shown_before_and_after_changes(browser):
 def test_changes_field_of_the_form_contains_the_changes_of_the_url(browser, query, line):
     page = browser.get(f"{CAPACITY_PATH}?{query}&complete=1")
     assert page.forms[1]["change"].value.strip() == line
-    assert sorted(row.split()[0] for row in read_rows_of_section(page, "capacity")) == [
+    section = "capacity" if query.startswith("add") else "after-moves"
+    assert sorted(row.split()[0] for row in read_rows_of_section(page, section)) == [
         "large",
         "small",
     ]
@@ -165,6 +166,15 @@ def test_page_of_a_failure_names_unknown_facts(modifiable_app, modifiable_browse
     modifiable_app.put_json(path, {**body, "request": request})
     page = modifiable_browser.get(f"{CAPACITY_PATH}/failover?host_failures=1")
     assert "zone of 1 server is not known and not considered" in page.text
+
+
+def test_drain_shows_the_capacity_after_its_moves_and_no_other_table(browser):
+    """A second table, without the moves, read "same" for flavors that lose capacity."""
+    page = browser.get(f"{CAPACITY_PATH}?drain=cn1&complete=1")
+    assert read_rows_of_section(page, "after-moves") == ["small 32 → 16 -16", "large 8 → 4 -4"]
+    assert page.html.find(id="capacity") is None
+    part = browser.get(f"{CAPACITY_PATH}?drain=cn1").html.select("[data-load]")
+    assert [each["data-load"].partition("?")[0] for each in part] == [f"{CAPACITY_PATH}/plan"]
 
 
 def test_moves_of_a_drain_are_shown_even_if_no_flavors_are_stored(sqlite_app, modifiable_browser):
@@ -231,7 +241,7 @@ def test_invalid_advice_request_is_rejected(browser, query, words):
 
 
 def test_rows_of_flavors_and_the_plan_are_loaded_by_separate_requests(browser):
-    page = browser.get(f"{CAPACITY_PATH}?drain=cn1")
+    page = browser.get(f"{CAPACITY_PATH}?all=1&change=drain=cn1&change=inventory=cn2:VCPU=64")
     places = [place["data-load"] for place in page.html.select("[data-load]")]
     assert [place.partition("?")[0] for place in places] == [
         f"{CAPACITY_PATH}/plan",
@@ -239,7 +249,7 @@ def test_rows_of_flavors_and_the_plan_are_loaded_by_separate_requests(browser):
     ]
     parts = [browser.get(place).html.select("[data-part]") for place in places]
     assert "No instance has to move" in parts[0][0].get_text()
-    assert parts[1][0].get_text(" ", strip=True).startswith("large 8 → 4 -4 8 → 4 -4")
+    assert parts[1][0].get_text(" ", strip=True).startswith("large 8 → 16 +8 8 → 16 +8")
     link = page.html.select_one("noscript a")
     assert len(read_rows_of_section(browser.get(link["href"]), "capacity")) == 2
 
@@ -263,7 +273,7 @@ def test_unfinished_capacity_count_after_changes_is_not_shown_as_lost_capacity(
     browser, leave_capacity_counts_unfinished
 ):
     """An unfinished count was once shown as a loss of the whole capacity."""
-    page = browser.get(f"{CAPACITY_PATH}?flavor=small&drain=cn1&complete=1")
+    page = browser.get(f"{CAPACITY_PATH}?flavor=small&drain=cn1&complete=1&per=host")
     row = page.html.select_one("section[aria-labelledby=capacity] tbody tr")
     assert "not counted" in row.get_text()
     assert row.select(".bad") == []
@@ -275,7 +285,8 @@ def test_html_report_of_capacity_contains_changes_and_moves(modifiable_app, modi
     """The report once had only the capacity after the changes."""
     select_hosts(modifiable_app, make_spec(make_uuid(1), force_hosts=["cn1"]))
     saved = modifiable_browser.get(f"{CAPACITY_PATH}/report?all=1&drain=cn1")
-    assert "Before and after the changes" in saved.text
+    assert read_rows_of_section(saved, "after-moves") == ["small 31 → 15 -16", "large 7 → 3 -4"]
+    assert "Before and after the changes" not in saved.text
     assert f"{make_uuid(1)} cn1 cn2" in " ".join(saved.html.get_text(" ").split())
 
 
@@ -302,7 +313,7 @@ def test_drain_change_with_a_filter_applies_to_all_matching_hosts(
     )
     assert page.forms[1]["change"].value.strip() == f"drain={condition}"
     after = 32 - 16 * len(hosts)
-    assert read_rows_of_section(page, "capacity")[0].startswith(
+    assert read_rows_of_section(page, "after-moves")[0].startswith(
         f"small 32 → {after} -{16 * len(hosts)}"
     )
     command = page.html.select_one("#share-command")["value"]
@@ -403,12 +414,10 @@ def test_plan_fragment_shows_the_changes_and_the_number_of_moves(
     page = modifiable_browser.get(f"{CAPACITY_PATH}/plan?drain=cn1")
     assert page.html.h1.get_text() == "Moves: drain=cn1"
     assert page.html.select_one(".back a")["href"].endswith("change=drain%3Dcn1")
-    after = page.html.select_one("[data-part] .after").get_text().split()
-    assert " ".join(after) == "More fit after these moves: small 31 → 15 -16, large 7 → 3 -4"
-    assert (
-        "moved instances are not yet counted"
-        in modifiable_browser.get(f"{CAPACITY_PATH}?drain=cn1").text
-    )
+    assert page.html.find(id="after-moves").get_text() == "More fit after these moves"
+    assert read_rows_of_section(page, "after-moves") == ["small 31 → 15 -16", "large 7 → 3 -4"]
+    both = f"{CAPACITY_PATH}?change=drain=cn1&change=add=cn2*2"
+    assert "moved instances are not yet counted" in modifiable_browser.get(both).text
     stuck = modifiable_browser.get(f"{CAPACITY_PATH}/plan?drain=cn1&drain=cn2")
     assert "drained or disabled" in read_conclusion_text(stuck)
 

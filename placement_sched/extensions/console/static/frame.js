@@ -138,10 +138,12 @@ async function loadParts(main) {
       place.replaceWith(...parts);
     } catch (failure) {
       textOf(place).textContent = failure.name === "AbortError" ? "Not counted: cancelled" : `Not counted: ${failure.message}`;
+      // An overloaded service, and changes that cannot be simulated, fail for all parts.
+      if (failure.status >= 500 || place.hasAttribute("data-first")) stop.abort();
     }
     end();
     if (stop.signal.aborted) {
-      for (const place of places) if (place.isConnected) textOf(place).textContent = "Not counted: cancelled";
+      for (const later of places.slice(index + 1)) if (later.isConnected) textOf(later).textContent = "Not counted";
       return;
     }
   }

@@ -36,7 +36,20 @@ def test_row_of_each_flavor_appears_when_it_is_counted_and_counting_can_be_cance
     expect(page.locator("table.capacity tbody tr[data-part]")).to_have_count(2)
     expect(page.locator("table.capacity")).to_contain_text("Counting")
     page.locator("table.capacity").get_by_role("button", name="Cancel").click()
-    expect(page.locator("table.capacity tbody tr").last).to_contain_text("Not counted: cancelled")
+    expect(page.locator("table.capacity tbody tr").last).to_contain_text("Not counted")
+
+
+def test_failed_simulation_of_changes_is_reported_once(open_page):
+    """A wrong host was reported once for each flavor."""
+    page = open_page(
+        f"{CAPACITY_PATH}?all=1&change=drain=lost&change=add=az1-r01-hdd01*2",
+        expected_errors=("/console/capacity/plan",),
+    )
+    expect(page.locator("[data-first]")).to_contain_text("Not counted: ")
+    expect(page.locator("[data-first]")).to_contain_text("lost")
+    states = page.locator("table.capacity [data-state]")
+    expect(states.last).to_have_text("Not counted")
+    assert set(states.all_inner_texts()) == {"Not counted"}
 
 
 def test_capacity_table_is_sorted_by_a_click_on_a_column_title(open_page):
