@@ -20,7 +20,7 @@ from placement_sched.model.aggregates import HostAggregate, HostMap, ProviderTra
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image, StoredImage
-from placement_sched.model.provider import SHARES, Provider
+from placement_sched.model.provider import CUSTOM_PREFIX, SHARES, Provider
 from placement_sched.operations.provider_sync import map_required_pairs
 from placement_sched.scheduler.request_filters import forbidden_aggregates
 from placement_sched.store import images
@@ -49,6 +49,11 @@ class Reserved:
     forbidden_images: tuple[str, ...]
 
 
+#: The fixes of an unknown trait. Only a trait with the prefix can be created.
+_SYNC = "sync_traits creates it"
+_CORRECT = f"Only traits that begin with {CUSTOM_PREFIX} can be created: correct the metadata"
+
+
 class _Kind(Enum):
     """Kind of a finding, whose sentence is the value."""
 
@@ -57,10 +62,7 @@ class _Kind(Enum):
         "excluded from {reserved}"
     )
     VALUE_IGNORED = "{key}={value} has no effect: only the value 'required' is used"
-    TRAIT_UNKNOWN = (
-        "trait {trait} does not exist: requests for it are rejected. sync_traits "
-        "creates it if it is CUSTOM_"
-    )
+    TRAIT_UNKNOWN = "trait {trait} does not exist: requests for it are rejected. {fix}"
     TRAIT_UNREQUESTED = "no stored flavor and no stored image requires {trait}, {so} use the hosts"
     OPEN_TO_NOBODY = (
         "no stored flavor, with or without an image, requires all of {all}, {so} use the hosts"
@@ -306,7 +308,8 @@ def _check_metadata(
         required = sorted(aggregate.reserving_traits)
         for trait in required:
             if trait not in topology.existing_traits:
-                yield _build_finding(_Kind.TRAIT_UNKNOWN, aggregate, trait)
+                fix = _SYNC if trait.startswith(CUSTOM_PREFIX) else _CORRECT
+                yield _build_finding(_Kind.TRAIT_UNKNOWN, aggregate, trait, fix=fix)
         unrequired = [trait for trait in required if trait not in requirements.traits]
         yield from (
             _build_finding(_Kind.TRAIT_UNREQUESTED, aggregate, trait, so=so) for trait in unrequired

@@ -109,6 +109,19 @@ def test_required_trait_that_does_not_exist_is_a_finding(cloud):
     assert list_finding_kinds(cloud) == ["trait_unknown", "trait_lacking"]
 
 
+@pytest.mark.parametrize(
+    ("trait", "fix"),
+    [
+        ("CUSTOM_NIX", "sync_traits creates it"),
+        ("HW_NIX", "Only traits that begin with CUSTOM_ can be created: correct the metadata"),
+    ],
+)
+def test_finding_about_an_unknown_trait_names_its_fix(cloud, trait, fix):
+    set_metadata(cloud, "windows", {f"trait:{trait}": "required"})
+    details = [each.detail for each in run_aggregate_check(cloud).findings]
+    assert f"trait {trait} does not exist: requests for it are rejected. {fix}" in details
+
+
 def test_aggregate_trait_that_no_flavor_requests_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_own_traits(cloud)

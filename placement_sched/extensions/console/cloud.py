@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages of the cloud: overview, hosts, aggregates, policies, search."""
 
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,7 +42,7 @@ from placement_sched.model.names import (
     suggest_name,
 )
 from placement_sched.model.plan_run import FAILED, FINAL_STATES, RUNNING
-from placement_sched.model.provider import NEARLY_FULL
+from placement_sched.model.provider import CUSTOM_PREFIX, NEARLY_FULL
 
 #: Filters of hosts, which are query parameters of the API.
 FILTERS = ("search", "zone", "aggregate", "state", "trait")
@@ -335,6 +336,8 @@ def with_words(finding: Json) -> Json:
     """Add a sentence (``words``) and the fixing ``command`` to a finding."""
     names = f"{shorten_names(finding['names'])} " if finding["names"] else ""
     command = _COMMANDS.get(finding["kind"])
+    if finding["kind"] == "trait_unknown" and not finding["trait"].startswith(CUSTOM_PREFIX):
+        command = None  # it cannot be created
     return {**finding, "words": f"{names}{finding['detail']}", "command": command}
 
 
@@ -352,6 +355,9 @@ def show_overview() -> flask.Response:
     values = {
         "cloud": overview,
         "classes": classes,
+        "more_classes": sorted(
+            {name for zone in overview["zones"] for name in zone["resources"]} - set(classes)
+        ),
         "zones": rows[:_MAX_ZONES],
         "more_zones": len(rows) - _MAX_ZONES,
         "total": [add_uses(overview["zones"], name) for name in classes],
@@ -528,6 +534,9 @@ _NAMED = (
     ("Policy", "/scheduler/v1/policies", "policies", "name", "", "/policies?policy"),
 )
 _HOST_ATTRIBUTE = "OS-EXT-SRV-ATTR:host"
+#: The first characters of a uuid, and the number of decisions that are compared with them.
+_UUID_START = re.compile("[0-9a-f]{8}[0-9a-f-]*")
+_MAX_EXAMINED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -549,8 +558,18 @@ def search() -> flask.Response:
     exact = [hit for hit in hits if text.lower() in {hit.name.lower(), hit.alias.lower()}]
     if len(exact) == 1 or len(hits) == 1:
         return redirect(f"/console{(exact or hits)[0].address}")
+    client = get_api_client()
+    similar = _find_similar(client, text) if text and not hits else ()
     values = {"hits": hits, "text": text, "found_text": text, "limit": MAX_SEARCH_HITS}
-    return render_page("search.html", "Search", values)
+    return render_page("search.html", "Search", {**values, "similar": similar})
+
+
+def _find_similar(client: ApiClient, text: str) -> Sequence[str]:
+    """Find names of hosts and other objects that are similar to a text."""
+    names = {host["host"] for host in client.list_visible(_HOSTS, "hosts")}
+    for _, path, key, name, _, _ in _NAMED:
+        names |= {item[name] for item in client.list_visible(path, key)}
+    return find_nearest(text, names, 3)
 
 
 def _search(client: ApiClient, text: str) -> list[Hit]:
@@ -612,7 +631,10 @@ def _search_named(client: ApiClient, text: str) -> Iterator[Hit]:
 
 
 def _search_decisions(client: ApiClient, text: str) -> Iterator[Hit]:
-    """Yield the decisions with a text as request id, instance or uuid."""
+    """Yield the decisions with a text as request id, instance or uuid.
+
+    The newest decisions are also found by the first characters of their uuids.
+    """
     uuid = read_uuid(text)
     if uuid is not None:
         # A recorded server is another hit, with the same address as its decisions.
@@ -622,6 +644,12 @@ def _search_decisions(client: ApiClient, text: str) -> Iterator[Hit]:
         yield Hit("Decision", uuid, f"/decisions/{uuid}", decision["outcome"])
     elif text.startswith("req-"):
         yield from _list_decisions(client, "request_id", text)
+    elif _UUID_START.fullmatch(text.lower()):
+        query = {"limit": _MAX_EXAMINED}
+        for decision in client.get("/scheduler/v1/decisions", query)["decisions"]:
+            if decision["uuid"].startswith(text.lower()):
+                uuid = decision["uuid"]
+                yield Hit("Decision", uuid, f"/decisions/{uuid}", decision["outcome"])
 
 
 def _list_decisions(client: ApiClient, name: str, text: str) -> Iterator[Hit]:

@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -171,6 +171,10 @@ def _build_query(client: ApiClient, filters: Mapping[str, str]) -> dict[str, str
     for name in _TIMES:
         if name in filters:
             query[name] = _parse_when(filters[name], now, name.capitalize())
+    if "since" in query and "until" in query:
+        since, until = (_read_time(query[name]) for name in _TIMES)
+        if until < since:
+            raise Invalid(f"Until {filters['until']} is before Since {filters['since']}")
     if (text := filters.get("instance")) and read_uuid(text) is None:
         servers = client.get("/compute/v2.1/servers", {"all_tenants": "1", "name": text})["servers"]
         uuids = [server["id"] for server in servers if server["name"] == text] or [
@@ -200,6 +204,12 @@ def _parse_when(text: str, now: datetime, label: str) -> str:
     day = now - timedelta(days=match["day"] == "yesterday")
     clock = day.replace(hour=int(match["hour"] or 0), minute=int(match["minute"] or 0), second=0)
     return clock.isoformat()
+
+
+def _read_time(text: str) -> datetime:
+    """Read an ISO 8601 time, which is in UTC if it has no offset."""
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _build_facets(

@@ -65,6 +65,31 @@ def test_host_table_shows_state_and_used_capacity(browser_with_hosts):
     assert "disabled" in second.text
 
 
+def test_instance_without_a_recorded_name_shows_its_uuid_once(modifiable_browser, sqlite_app):
+    record = {"host": "cn3", "node": "cn3", "flavor": make_flavor()}
+    sqlite_app.put_json(f"/scheduler/v1/instances/{make_uuid(9)}", record)
+    page = modifiable_browser.get("/console/hosts/cn3")
+    (row,) = page.html.select(".instances tbody tr")
+    assert row.get_text(" ").count(make_uuid(9)) == 1
+
+
+def test_overview_names_the_resource_classes_without_a_column(sqlite_app, modifiable_browser):
+    uuid, headers = uuid_of("cn1"), LATEST_HEADERS
+    names = [f"CUSTOM_C{number}" for number in range(5)]
+    for name in names:
+        sqlite_app.put(f"/placement/resource_classes/{name}", headers=headers)
+    path = f"/placement/resource_providers/{uuid}/inventories"
+    document = sqlite_app.get(path, headers=headers).json
+    document["inventories"] |= {name: {"total": 4} for name in names}
+    sqlite_app.put_json(path, document, headers=headers)
+    page = modifiable_browser.get("/console/")
+    titles = [each.text for each in page.html.select(".uses thead th")]
+    assert len(titles) == 8
+    links = page.html.select("section[aria-labelledby=full] p.quiet a")
+    assert {*titles, *(link.text for link in links)} >= set(names)
+    assert page.html.select_one(".halves.stacked")
+
+
 def test_small_used_share_is_not_rounded_to_zero(modifiable_browser, sqlite_app):
     select_hosts(sqlite_app, make_spec(make_uuid(5), flavor=make_flavor(memory_mb=64)))
     shares = {

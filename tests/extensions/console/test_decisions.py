@@ -353,6 +353,13 @@ def test_failed_decision_shows_whether_its_request_would_fit_now(cloud_app, brow
     assert "fit now" not in browser.get(f"{DECISIONS_PATH}/{placed}").text
 
 
+def test_time_range_that_ends_before_its_beginning_is_an_error(browser):
+    page = browser.get(f"{DECISIONS_PATH}?since=5m&until=1h", status=400)
+    assert page.html.find(role="alert").text == "Until 1h is before Since 5m"
+    browser.get(f"{DECISIONS_PATH}?since=1h&until=5m")
+    browser.get(f"{DECISIONS_PATH}?since=2026-01-01T12:00:00&until=2026-01-01T11:30:00-01:00")
+
+
 def test_failed_decision_shows_the_smallest_changes_after_which_a_host_fits(cloud_app, browser):
     cloud_app.post_json("/scheduler/v1/compute_nodes", [make_report("cn3", vcpus=120)])
     uuid = record_failed_decision(cloud_app, 1, ignore_hosts=["cn3"])

@@ -67,6 +67,21 @@ def test_decision_is_found_by_request_id_and_by_its_uuid(cloud_app, browser):
         assert response.headers["Location"] == f"/console/decisions/{decision}"
 
 
+def test_decision_is_found_by_the_first_characters_of_its_uuid(cloud_app, browser):
+    query = {"request_id": REQUEST_ID}
+    uuid = cloud_app.get("/scheduler/v1/decisions", query).json["decisions"][0]["uuid"]
+    response = browser.get(SEARCH_PATH, params={"q": uuid[:8].upper()}, status=303)
+    assert response.headers["Location"] == f"/console/decisions/{uuid}"
+
+
+@pytest.mark.parametrize(("text", "name"), [("defualt", "default"), ("rack-7", "rack7")])
+def test_search_without_a_match_suggests_similar_names(browser, text, name):
+    page = browser.get(SEARCH_PATH, params={"q": text})
+    (link,) = page.html.select(".empty a")
+    assert link.text == name
+    assert browser.get(link["href"], status=303)
+
+
 def test_instance_without_a_record_leads_to_its_decision(cloud_app, browser):
     body = {"request_spec": make_spec(make_uuid(2)), "claim": False}
     decision = cloud_app.post_json("/scheduler/v1/select_destinations", body).json["decision"]
