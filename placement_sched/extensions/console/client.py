@@ -115,6 +115,13 @@ class ApiClient:
         # orjson fails on large integers. The API rejects them with a message.
         return _decode_reply(self.send("POST", path, body=json.dumps(body).encode()))
 
+    def is_allowed(self, method: str, path: str) -> bool:
+        """Return whether the API policy rules allow a request.
+
+        The request has an unknown parameter. The API checks the rules first, and then rejects it.
+        """
+        return self.send(method, path, "unknown=").status != HTTPStatus.FORBIDDEN
+
     def map_aggregate_names(self) -> dict[str, str]:
         """Map aggregate uuids to names, empty if the caller may not list them."""
         aggregates = self.list_visible("/compute/v2.1/os-aggregates", "aggregates")

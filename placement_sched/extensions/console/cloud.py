@@ -560,8 +560,12 @@ def search() -> flask.Response:
         return redirect(f"/console{(exact or hits)[0].address}")
     client = get_api_client()
     similar = _find_similar(client, text) if text and not hits else ()
+    # Without hits, the page says whether this person may list hosts at all.
+    may_list = bool(hits) or client.is_allowed("GET", _HOSTS)
     values = {"hits": hits, "text": text, "found_text": text, "limit": MAX_SEARCH_HITS}
-    return render_page("search.html", "Search", {**values, "similar": similar})
+    return render_page(
+        "search.html", "Search", {**values, "similar": similar, "may_list": may_list}
+    )
 
 
 def _find_similar(client: ApiClient, text: str) -> Sequence[str]:
@@ -573,13 +577,10 @@ def _find_similar(client: ApiClient, text: str) -> Sequence[str]:
 
 
 def _search(client: ApiClient, text: str) -> list[Hit]:
-    """Search for matches of all kinds that this person may read.
-
-    Raises :class:`ApiError` for callers who may not list hosts.
-    """
-    hits = list(_search_hosts(client, text))
+    """Search for matches of all kinds that this person may read."""
     if not text:
         return []
+    hits = _list_hits(_search_hosts, client, text)
     hits += _list_hits(_search_servers, client, text)
     hits += _search_named(client, text)
     return hits + _list_hits(_search_decisions, client, text)
@@ -600,8 +601,7 @@ def _list_hits(
 
 
 def _search_hosts(client: ApiClient, text: str) -> Iterator[Hit]:
-    query = {"search": text, "limit": MAX_SEARCH_HITS} if text else {"limit": 1}
-    document = client.get("/scheduler/v1/hosts", query)
+    document = client.get(_HOSTS, {"search": text, "limit": MAX_SEARCH_HITS})
     for host in document["hosts"]:
         node = host["node"] if host["node"] != host["host"] else ""
         detail = ", ".join(filter(None, (node, f"zone {host['zone']}", host["state"])))

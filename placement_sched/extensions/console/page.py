@@ -7,8 +7,10 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from http import HTTPStatus
 from ipaddress import ip_address
+from time import monotonic
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -172,6 +174,42 @@ NAVIGATION = (
 )
 
 
+#: The request of each page, which API policy rules allow or not.
+_REQUESTS = {
+    "Overview": ("GET", "/scheduler/v1/overview"),
+    "Ask": ("POST", "/scheduler/v1/explain"),
+    "Cloud": ("GET", "/scheduler/v1/hosts"),
+    "Decisions": ("GET", "/scheduler/v1/decisions"),
+    _CAPACITY: ("POST", "/scheduler/v1/capacity"),
+    "Aggregates": ("GET", "/scheduler/v1/aggregate_check"),
+    "Policies": ("GET", "/scheduler/v1/policies"),
+}
+#: Seconds for which the allowed pages of a token are cached, and the maximum number of tokens.
+_ACCESS_LIFETIME, _MAX_TOKENS = 60.0, 1000
+
+
+class PageAccess:
+    """The pages that the API policy rules allow each token, cached for a minute."""
+
+    #: The name among the extensions of the application.
+    NAME = "console_access"
+
+    def __init__(self) -> None:
+        self._pages: dict[bytes, tuple[float, frozenset[str]]] = {}
+
+    def list_pages(self, client: ApiClient, token: str) -> frozenset[str]:
+        """Return the names of the pages that a token may read."""
+        key, now = sha256(token.encode()).digest(), monotonic()
+        end, pages = self._pages.get(key, (0.0, frozenset()))
+        if now >= end:
+            allowed = [name for name, each in _REQUESTS.items() if client.is_allowed(*each)]
+            pages = frozenset(allowed)
+            if len(self._pages) >= _MAX_TOKENS:
+                self._pages.clear()
+            self._pages[key] = now + _ACCESS_LIFETIME, pages
+        return pages
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
     """The entries of a page's Share menu, besides the page's link.
@@ -234,12 +272,17 @@ def render_page(
     """
     request = flask.request
     has_capacity = "console.capacity_index" in flask.current_app.view_functions
+    person = flask.g.get("person")
+    pages = {name for name, _, _ in NAVIGATION} - (set() if has_capacity else {_CAPACITY})
+    if person and person.signs_out:
+        access = flask.current_app.extensions[PageAccess.NAME]
+        pages &= access.list_pages(get_api_client(), person.token)
     common = {
         "root": f"{request.root_path}/console",
         "title": title,
         "has_capacity": has_capacity,
-        "navigation": [page for page in NAVIGATION if has_capacity or page[0] != _CAPACITY],
-        "person": flask.g.get("person"),
+        "navigation": [page for page in NAVIGATION if page[0] in pages],
+        "person": person,
         "cloud_name": flask.g.get("cloud_name"),
         "shown_at": flask.g.get("shown_at"),
         "now": utcnow(),
@@ -284,6 +327,13 @@ def redirect(path: str) -> flask.Response:
     return with_headers(flask.Response(status=HTTPStatus.SEE_OTHER, headers=headers))
 
 
+#: What to do about an API policy rule, which the error before it names.
+_ALLOWING = (
+    " By default this rule allows the role admin. An administrator can allow other roles in a "
+    "policy file ([oslo_policy] policy_file)."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class FormError:
     """The error of a form, with the status of the page and a text."""
@@ -296,7 +346,8 @@ def build_form_error(failure: ApiError | Error) -> FormError:
     """Convert a rejection of a form to the error to show."""
     if isinstance(failure, Error):
         return FormError(int(get_status(failure)), failure.detail)
-    return FormError(int(failure.status), failure.detail)
+    is_policy = failure.status == HTTPStatus.FORBIDDEN and flask.g.person.signs_out
+    return FormError(int(failure.status), f"{failure.detail}{_ALLOWING * is_policy}")
 
 
 def render_result_page(

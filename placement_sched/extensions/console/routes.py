@@ -26,6 +26,7 @@ from placement_sched.errors import Error, Forbidden, Invalid, NotFound, shorten
 from placement_sched.extensions.console import ask, capacity, cloud, decisions
 from placement_sched.extensions.console.client import ApiError, SignInNeeded
 from placement_sched.extensions.console.page import (
+    PageAccess,
     add_security_headers,
     build_form_error,
     check_same_origin,
@@ -123,6 +124,7 @@ class _Blueprint(flask.Blueprint):
 
 def install(application: Application, services: Services) -> None:
     """Add the console below ``/console``, and for browsers at ``/``."""
+    application.extensions[PageAccess.NAME] = PageAccess()
     sign_in_views = SignInViews(services.settings)
     application.register_blueprint(
         _build_blueprint(application, services, sign_in_views), url_prefix="/console"

@@ -43,11 +43,11 @@ HTTPS_ENVIRON = {"wsgi.url_scheme": "https", "HTTP_HOST": "scheduler.example.com
 
 
 @contextmanager
-def make_console_app_with_keystone(keystone_url, folder, template):
+def make_console_app_with_keystone(keystone_url, folder, template, options=""):
     shutil.copy(template, folder / "console.db")
     file = folder / "console.conf"
     database = f"sqlite:///{folder}/console.db"
-    file.write_text(KEYSTONE_CONFIG.format(keystone=keystone_url, database=database))
+    file.write_text(KEYSTONE_CONFIG.format(keystone=keystone_url, database=database) + options)
     application = create_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
     yield application
     application.close()
@@ -307,6 +307,32 @@ def test_page_is_403_with_the_reason_for_a_role_without_permission(browser, keys
     browser.set_cookie(COOKIE_NAME, token)
     page = browser.get("/console/decisions", status=403)
     assert "policy" in page.html.find(role="alert").text.lower()
+    text = " ".join(page.html.main.get_text(" ").split())
+    assert "scheduler:decisions:list" in text
+    assert "By default this rule allows the role admin." in text
+
+
+def test_navigation_has_the_pages_that_the_roles_of_a_member_allow(
+    keystone, tmp_path, sqlite_template
+):
+    """A member had seven tabs, and each answered 403."""
+    rules = tmp_path / "policy.yaml"
+    rules.write_text('"scheduler:decisions:list": "role:reader"\n"scheduler:explain": "@"\n')
+    options = f"[oslo_policy]\npolicy_file = {rules}\n"
+    with make_console_app_with_keystone(
+        keystone.url, tmp_path, sqlite_template, options
+    ) as application:
+        browser = TestApp(log_requests(application), extra_environ=HTTPS_ENVIRON)
+        browser.set_cookie(COOKIE_NAME, keystone.issue_token("reader", "demo", "reader"))
+        page = browser.get("/console/cloud", status=403)
+        tabs = [link.text for link in page.html.select("nav[aria-label=Pages] a")]
+        assert tabs == ["Ask", "Decisions", "Capacity"]
+        links = [link.text for link in page.html.select("main p a")]
+        assert links == tabs
+        for tab in tabs:
+            browser.get(f"/console/{tab.lower()}")
+        found = browser.get("/console/search?q=az1")
+        assert "Your roles do not allow a search of hosts." in found
 
 
 def test_console_has_no_sign_in_page_with_noauth2(sqlite_app):

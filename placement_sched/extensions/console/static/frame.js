@@ -138,8 +138,8 @@ async function loadParts(main) {
       place.replaceWith(...parts);
     } catch (failure) {
       textOf(place).textContent = failure.name === "AbortError" ? "Not counted: cancelled" : `Not counted: ${failure.message}`;
-      // An overloaded service, and changes that cannot be simulated, fail for all parts.
-      if (failure.status >= 500 || place.hasAttribute("data-first")) stop.abort();
+      // An overloaded service, a missing role, and changes that cannot be simulated, fail for all parts.
+      if (failure.status >= 500 || failure.status === 403 || place.hasAttribute("data-first")) stop.abort();
     }
     end();
     if (stop.signal.aborted) {
