@@ -139,7 +139,7 @@ def test_reason_without_the_values_of_its_kind_is_shown_by_its_text(kind):
 
 
 def test_stage_of_the_second_explanation_follows_the_stage_that_precedes_it_there():
-    """It followed all stages of the first, so that its counts seemed to rise again."""
+    """It followed all stages of the first: its counts rose again."""
 
     def build_run(*details: str) -> dict:
         steps = [

@@ -292,8 +292,8 @@ def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[s
             report=f"/ask/report?{form_request.build_query(**links.comparison_fields)}",
         ),
     }
-    if (other := _build_compared_body({**body, **hosts}, args)) is not None:
-        share = build_share(_EXPLAIN, body=other)
+    if (compared := _build_compared_body({**body, **hosts}, args)) is not None:
+        share = build_share(_EXPLAIN, body=compared)
         values["share"] = replace(values["share"], curl=f"{values['share'].curl}; {share.curl}")
     if stage := args.get("stage"):
         return values | _build_stage_values(view["funnel"].stages, stage, args.get("page", ""))
@@ -317,25 +317,25 @@ def _build_command(
 ) -> Sequence[str]:
     """Build the words of the command that explains, or compares, the same.
 
-    ``policy`` is that of the first explanation. No command has options for only one of the
-    compared policies: the words are then empty.
+    ``policy`` is the policy of the first explanation. The words are empty if only the first
+    explanation has options: no command does that.
     """
     host = {"host": args["host"]} if args.get("host") else {}
-    if not (other := args.get("beside")):
+    if not (compared := args.get("beside")):
         return form_request.build_command("explain", **host)
     if args.get("beside_as_configured") and form_request.has_options:
         return ()
     without_policy = FormRequest(MultiDict({**form_request.typed, "policy": ""}))
-    return without_policy.build_command("explain", compare=f"{policy},{other}", **host)
+    return without_policy.build_command("explain", compare=f"{policy},{compared}", **host)
 
 
 def _build_compared_body(body: Json, args: Mapping[str, str]) -> Json | None:
     if not (policy := args.get("beside")):
         return None
-    other = {**body, "policy": policy}
+    compared = {**body, "policy": policy}
     if args.get("beside_as_configured"):
-        other.pop("overrides", None)
-    return other
+        compared.pop("overrides", None)
+    return compared
 
 
 def _compare_policies(
@@ -345,13 +345,13 @@ def _compare_policies(
     explanation: Json,
     names: Mapping[str, str],
 ) -> Json | None:
-    other = _build_compared_body(body, args)
-    if other is None:
+    compared = _build_compared_body(body, args)
+    if compared is None:
         return None
-    results = [explanation, client.post(_EXPLAIN, other)]
+    results = [explanation, client.post(_EXPLAIN, compared)]
     first, second = (result["policy"] for result in results)
     if body.get("overrides"):
-        source = "requested" if "overrides" in other else "configured"
+        source = "requested" if "overrides" in compared else "configured"
         first, second = f"{first}, options as requested", f"{second}, options as {source}"
     return compare(with_names(results, names), (first, second))
 

@@ -409,7 +409,7 @@ def _get_visible(client: ApiClient, path: str, query: Mapping[str, str] | None =
 
 
 def list_running(client: ApiClient, host: str | None = None) -> list[Json]:
-    """List the plans that are carried out, with the hosts that their instances leave.
+    """List the plans in progress, with the hosts that instances leave.
 
     ``host`` selects the plans whose instances leave it. The list is empty if this person may not
     read plans. A plan has its kind, the numbers of ``done`` and ``failed`` moves and of all
@@ -560,7 +560,7 @@ def search() -> flask.Response:
         return redirect(f"/console{(exact or hits)[0].address}")
     client = get_api_client()
     similar = _find_similar(client, text) if text and not hits else ()
-    # Without hits, the page says whether this person may list hosts at all.
+    # Without hits, the page shows whether this person may list hosts at all.
     may_list = bool(hits) or client.is_allowed("GET", _HOSTS)
     values = {"hits": hits, "text": text, "found_text": text, "limit": MAX_SEARCH_HITS}
     return render_page(

@@ -184,12 +184,12 @@ _REQUESTS = {
     "Aggregates": ("GET", "/scheduler/v1/aggregate_check"),
     "Policies": ("GET", "/scheduler/v1/policies"),
 }
-#: Seconds for which the allowed pages of a token are cached, and the maximum number of tokens.
+#: Lifetime of the cached pages of a token in seconds, and the maximum number of tokens.
 _ACCESS_LIFETIME, _MAX_TOKENS = 60.0, 1000
 
 
 class PageAccess:
-    """The pages that the API policy rules allow each token, cached for a minute."""
+    """Pages that API policy rules allow each token, cached for a minute."""
 
     #: The name among the extensions of the application.
     NAME = "console_access"

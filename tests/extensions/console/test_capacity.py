@@ -169,7 +169,7 @@ def test_page_of_a_failure_names_unknown_facts(modifiable_app, modifiable_browse
 
 
 def test_drain_shows_the_capacity_after_its_moves_and_no_other_table(browser):
-    """A second table, without the moves, read "same" for flavors that lose capacity."""
+    """A second table, without the moves, read "same" for each flavor."""
     page = browser.get(f"{CAPACITY_PATH}?drain=cn1&complete=1")
     assert read_rows_of_section(page, "after-moves") == ["small 32 → 16 -16", "large 8 → 4 -4"]
     assert page.html.find(id="capacity") is None

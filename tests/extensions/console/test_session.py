@@ -331,8 +331,8 @@ def test_navigation_has_the_pages_that_the_roles_of_a_member_allow(
         assert links == tabs
         for tab in tabs:
             browser.get(f"/console/{tab.lower()}")
-        found = browser.get("/console/search?q=az1")
-        assert "Your roles do not allow a search of hosts." in found
+        page = browser.get("/console/search?q=az1")
+        assert "Your roles do not allow a search of hosts." in page
 
 
 def test_console_has_no_sign_in_page_with_noauth2(sqlite_app):

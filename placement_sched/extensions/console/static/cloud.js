@@ -359,9 +359,9 @@ class CloudPage {
     });
     const leaving = this.matching.filter((host) => this.leaving.has(host.host)).length;
     marked.push({ colour: "--back", mark: LEAVING.mark, words: "instances are moved away", count: leaving, field: "only", value: LEAVING.key });
-    const shown = marked.filter(({ count }) => count);
+    const withMark = marked.filter(({ count }) => count);
     const focused = this.focusedFilter();
-    const items = [...entries, ...shown].map((entry) => {
+    const items = [...entries, ...withMark].map((entry) => {
       const item = document.createElement("li");
       const button = this.filterButton(entry.field, entry.value, "");
       const key = document.createElement("canvas");
@@ -371,7 +371,7 @@ class CloudPage {
       return [item, key, entry];
     });
     this.find("#legend").replaceChildren(...items.map(([item]) => item));
-    if (shown.length) items[entries.length][0].before(Object.assign(element("li", "Of these:"), { className: "quiet" }));
+    if (withMark.length) items[entries.length][0].before(Object.assign(element("li", "Of these:"), { className: "quiet" }));
     this.find("#legend").querySelector(focused)?.focus();
     this.swatches = () => items.forEach(([, key, entry]) => swatch(key, entry));
     this.swatches();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Live list of decisions: newer decisions are inserted at the top, as rows of the same page. Heading,
-// timeline and counts of values are replaced by those of the same response.
+// timeline and counts of values come from the same response.
 
 import { Refresh, readPage, renew } from "./refresh.js";
 
@@ -13,17 +13,17 @@ function say(words) {
 
 /** Insert the new rows at the top, and remove the rows that are now on the next page. */
 function updateRows(own, update) {
-  const known = new Set([...own.rows].map(idOf));
+  const ownIds = new Set([...own.rows].map(idOf));
   const listed = new Set([...update.rows].map(idOf));
   const first = own.firstElementChild;
-  for (const row of [...update.rows].filter((each) => !known.has(idOf(each)))) {
+  for (const row of [...update.rows].filter((each) => !ownIds.has(idOf(each)))) {
     const added = document.importNode(row, true);
     added.classList.add("new");
     own.insertBefore(added, first);
   }
   for (const row of [...own.rows].filter((each) => !listed.has(idOf(each)))) row.remove();
   own.closest("table").hidden = !own.rows.length;
-  return [...listed].filter((id) => !known.has(id)).length;
+  return [...listed].filter((id) => !ownIds.has(id)).length;
 }
 
 async function refresh(section, signal) {

@@ -23,7 +23,7 @@ export async function fetchPage(address, signal) {
   }
 }
 
-/** Return whether a response is the sign-in, to which the service redirects without a valid token. */
+/** Return whether a response is the sign-in page: the service redirects there without a valid token. */
 export const isSignIn = (response) => response.redirected && new URL(response.url).pathname.endsWith("/console/sign-in");
 
 /** Return an error with the message that the page of an error shows. */

@@ -7,8 +7,8 @@
 // read(signal)  reads and shows the current state, and returns the time of the response. It is called
 //               every data-refresh seconds of #as-of, less often if reading takes long
 //
-// Pages whose #as-of has data-whole need no other module: their elements with data-live are replaced by
-// those of the page as it is read again, and the part in an element with data-again by its address.
+// Pages whose #as-of has data-whole need no other module: the page is read again, its elements
+// with data-live replace the shown elements, and the part of an element with data-again is read from there.
 
 import { failureOf, fetchPage, fetchParts, isSignIn } from "./loading.js";
 
@@ -115,8 +115,8 @@ export async function readPage(address, signal) {
 }
 
 /**
- * Replace the elements with data-live in a place by those of another page. Focus and opened details
- * remain. If the page has other elements, such as those of the first host, its <main> is shown.
+ * Replace the elements with data-live in a place by the elements of another page. Focus and opened
+ * details remain. If the page has different elements, because the first host came, its <main> is shown.
  */
 export function renew(page, place = document.querySelector("main")) {
   const update = page.querySelector("main");
