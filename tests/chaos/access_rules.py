@@ -31,6 +31,7 @@ MEMBER_CALLERS = ADMIN_CALLERS | {"member", "member elsewhere"}
 PROJECT_READERS = ADMIN_CALLERS | {"reader", "member"}
 PROJECT_MEMBERS = ADMIN_CALLERS | {"member"}
 PROJECT_CALLERS = frozenset({*PROJECT_ROLES, *OTHER_PROJECT_ROLES})
+SIGNED_IN_CALLERS = PROJECT_CALLERS | frozenset(SYSTEM_ROLES)
 
 #: A line has a path, the prefix of its rules' names, and the suffix of the name for each method
 #: (and action). The suffix "." is empty.
@@ -199,7 +200,6 @@ CONSOLE_PAGES_BY_CALLERS: Mapping[frozenset[str], str] = {
 /console/ GET
 /console/overview/findings GET
 /console/overview/fits GET
-/console/search GET
 /console/cloud GET
 /console/cloud.csv GET
 /console/hosts/<path:name> GET
@@ -225,6 +225,11 @@ CONSOLE_PAGES_BY_CALLERS: Mapping[frozenset[str], str] = {
     ADMIN_CALLERS: """
 /console/aggregates GET
 /console/aggregates.csv GET
+""",
+    # The pages have what the APIs return to the caller.
+    SIGNED_IN_CALLERS: """
+/console/search GET
+/console/cloud/running GET
 """,
 }
 

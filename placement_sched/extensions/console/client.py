@@ -119,8 +119,14 @@ class ApiClient:
         """Return whether the API policy rules allow a request.
 
         The request has an unknown parameter. The API checks the rules first, and then rejects it.
+        Raises :class:`SignInNeeded` without a valid token, and :class:`ApiError` if the API fails.
         """
-        return self.send(method, path, "unknown=").status != HTTPStatus.FORBIDDEN
+        reply = self.send(method, path, "unknown=")
+        if reply.status == HTTPStatus.UNAUTHORIZED:
+            raise SignInNeeded
+        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise ApiError(reply)
+        return reply.status != HTTPStatus.FORBIDDEN
 
     def map_aggregate_names(self) -> dict[str, str]:
         """Map aggregate uuids to names, empty if the caller may not list them."""

@@ -436,7 +436,9 @@ def list_running(client: ApiClient, host: str | None = None) -> list[Json]:
 
 def send_running() -> flask.Response:
     """Send the plans that are carried out as JSON, for the script of the map."""
-    body = flask.json.dumps({"running": list_running(get_api_client())})
+    client = get_api_client()
+    running = list_running(client) if client.is_allowed("GET", _RUNS) else []
+    body = flask.json.dumps({"running": running})
     return with_headers(flask.Response(body, content_type="application/json"))
 
 
@@ -553,19 +555,21 @@ class Hit:
 
 def search() -> flask.Response:
     """Redirect to the only exact match, or list all matches."""
-    text = request.args.get("q", "").strip()
-    hits = _search(get_api_client(), text)
+    text, client = request.args.get("q", "").strip(), get_api_client()
+    may_list = client.is_allowed("GET", _HOSTS)
+    hits = _search(client, text)
     exact = [hit for hit in hits if text.lower() in {hit.name.lower(), hit.alias.lower()}]
     if len(exact) == 1 or len(hits) == 1:
         return redirect(f"/console{(exact or hits)[0].address}")
-    client = get_api_client()
-    similar = _find_similar(client, text) if text and not hits else ()
-    # Without hits, the page shows whether this person may list hosts at all.
-    may_list = bool(hits) or client.is_allowed("GET", _HOSTS)
-    values = {"hits": hits, "text": text, "found_text": text, "limit": MAX_SEARCH_HITS}
-    return render_page(
-        "search.html", "Search", {**values, "similar": similar, "may_list": may_list}
-    )
+    values = {
+        "hits": hits,
+        "text": text,
+        "found_text": text,
+        "limit": MAX_SEARCH_HITS,
+        "similar": _find_similar(client, text) if text and not hits else (),
+        "may_list": may_list,
+    }
+    return render_page("search.html", "Search", values)
 
 
 def _find_similar(client: ApiClient, text: str) -> Sequence[str]:

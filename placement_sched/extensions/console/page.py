@@ -23,7 +23,7 @@ from placement_sched.cli.report.html import TEMPLATES, Heading, build_environmen
 from placement_sched.cli.service import resolve
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Error, Forbidden, NotFound
-from placement_sched.extensions.console.client import ApiClient, ApiError
+from placement_sched.extensions.console.client import ApiClient, ApiError, SignInNeeded
 from placement_sched.extensions.console.forms import build_curl
 from placement_sched.extensions.console.units import FILTERS
 from placement_sched.model.clock import utcnow
@@ -198,11 +198,17 @@ class PageAccess:
         self._pages: dict[bytes, tuple[float, frozenset[str]]] = {}
 
     def list_pages(self, client: ApiClient, token: str) -> frozenset[str]:
-        """Return the names of the pages that a token may read."""
+        """Return the names of the pages that a token may read.
+
+        They are all pages if the token cannot be checked, or if it leads to the sign-in.
+        """
         key, now = sha256(token.encode()).digest(), monotonic()
         end, pages = self._pages.get(key, (0.0, frozenset()))
         if now >= end:
-            allowed = [name for name, each in _REQUESTS.items() if client.is_allowed(*each)]
+            try:
+                allowed = [name for name, each in _REQUESTS.items() if client.is_allowed(*each)]
+            except (ApiError, SignInNeeded):
+                return frozenset(_REQUESTS)
             pages = frozenset(allowed)
             if len(self._pages) >= _MAX_TOKENS:
                 self._pages.clear()
