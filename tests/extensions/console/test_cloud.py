@@ -90,6 +90,13 @@ def test_overview_names_the_resource_classes_without_a_column(sqlite_app, modifi
     assert page.html.select_one(".halves.stacked")
 
 
+def test_host_page_has_the_time_of_its_reading_and_the_elements_that_change(browser_with_hosts):
+    page = browser_with_hosts.get("/console/hosts/cn1")
+    assert page.html.select_one("#as-of[data-whole]")["data-refresh"] == "30"
+    regions = [each["data-live"] for each in page.html.select("#host [data-live]")]
+    assert regions == ["state", "resources", "aggregates", "instances", "services"]
+
+
 def test_small_used_share_is_not_rounded_to_zero(modifiable_browser, sqlite_app):
     select_hosts(sqlite_app, make_spec(make_uuid(5), flavor=make_flavor(memory_mb=64)))
     shares = {
