@@ -94,7 +94,7 @@ export class Refresh {
 function showFailure(failure) {
   const main = document.querySelector("main");
   const bar = document.getElementById("stale") ?? Object.assign(document.createElement("p"), { id: "stale", role: "alert" });
-  const words = `${failure.isSignIn ? "Your sign-in has expired" : failure.message}: the page shows an earlier state. `;
+  const words = `Earlier state. ${failure.isSignIn ? "Your sign-in has expired." : failure.message} `;
   if (bar.isConnected && bar.firstChild.data === words) return;
   const link = Object.assign(document.createElement("a"), { href: location.href, textContent: failure.isSignIn ? "Sign in again" : "Load the page again" });
   bar.replaceChildren(words, link);
