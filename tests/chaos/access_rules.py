@@ -226,7 +226,7 @@ CONSOLE_PAGES_BY_CALLERS: Mapping[frozenset[str], str] = {
 /console/aggregates GET
 /console/aggregates.csv GET
 """,
-    # The pages have what the APIs return to the caller.
+    # The pages have the objects that the APIs return to the caller.
     SIGNED_IN_CALLERS: """
 /console/search GET
 /console/cloud/running GET

@@ -118,7 +118,8 @@ class ApiClient:
     def is_allowed(self, method: str, path: str) -> bool:
         """Return whether the API policy rules allow a request.
 
-        The request has an unknown parameter. The API checks the rules first, and then rejects it.
+        The request has an unknown parameter. The API checks the rules first, and then rejects it,
+        unless its route ignores parameters.
         Raises :class:`SignInNeeded` without a valid token, and :class:`ApiError` if the API fails.
         """
         reply = self.send(method, path, "unknown=")
@@ -185,7 +186,7 @@ def _iterate_trees(document: Json) -> Iterator[str]:
     for step in candidates.get("steps", ()):
         yield from step.get("trees", ())
     for prefix in ("", "reason_"):
-        if document.get(f"{prefix}kind") == OTHER_TREE:
+        if document.get(f"{prefix}kind") == OTHER_TREE and document[f"{prefix}subject"]:
             yield document[f"{prefix}subject"]
 
 

@@ -174,9 +174,10 @@ NAVIGATION = (
 )
 
 
-#: The request of each page, which API policy rules allow or not.
+#: The request of each page, which API policy rules allow or not. The overview has the rule of the
+#: list of hosts, which rejects an invalid query at once.
 _REQUESTS = {
-    "Overview": ("GET", "/scheduler/v1/overview"),
+    "Overview": ("GET", "/scheduler/v1/hosts"),
     "Ask": ("POST", "/scheduler/v1/explain"),
     "Cloud": ("GET", "/scheduler/v1/hosts"),
     "Decisions": ("GET", "/scheduler/v1/decisions"),
@@ -206,7 +207,7 @@ class PageAccess:
         end, pages = self._pages.get(key, (0.0, frozenset()))
         if now >= end:
             try:
-                allowed = [name for name, each in _REQUESTS.items() if client.is_allowed(*each)]
+                allowed = [name for name, sent in _REQUESTS.items() if client.is_allowed(*sent)]
             except (ApiError, SignInNeeded):
                 return frozenset(_REQUESTS)
             pages = frozenset(allowed)
