@@ -56,3 +56,21 @@ def test_user_signs_in_to_the_requested_page_and_signs_out(open_page, server_wit
     page.wait_for_url("**/console/sign-in")
     page.goto("/console/ask")
     page.wait_for_url("**/console/sign-in?next=*")
+
+
+def test_expired_sign_in_leads_to_the_form_and_back_to_the_page(open_page, server_with_keystone):
+    """The page kept its colours, with a message in small text and no link."""
+    page = open_page("/console/sign-in?next=/console/", server=server_with_keystone)
+    fill_sign_in_form(page, PASSWORD)
+    page.wait_for_url("**/console/")
+    page.clock.install()
+    page.reload()
+    expect(page.locator("#as-of")).to_contain_text("next in")
+    page.context.clear_cookies()
+    page.clock.run_for(60_000)
+    expect(page.get_by_role("alert")).to_contain_text("Your sign-in has expired.")
+    expect(page.locator("main")).to_have_class("is-stale")
+    page.get_by_role("link", name="Sign in again").click()
+    page.wait_for_url("**/console/sign-in?next=*")
+    fill_sign_in_form(page, PASSWORD)
+    page.wait_for_url("**/console/")
