@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The console sessions of the operator's guide print the documented output.
 
-A test runs the parts of a page in a directory of its own, from top to bottom. A code block with a
+A test runs the parts of a page in a directory of its own with ``examples/small_cloud``, from top to
+bottom. A code block with a
 caption becomes the file of that name. A ``console`` block of the class ``played`` is a session:
 a shell runs the lines after ``$``, and the lines below are the expected output, with ``...`` for
 text that differs. The class ``status-1`` gives the exit status of the commands.
@@ -16,6 +17,7 @@ OpenStack placement is installed.
 import doctest
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 from contextlib import ExitStack, closing
@@ -25,6 +27,7 @@ import pytest
 
 from tests.differential.comparison import PEER_PYTHON
 from tests.docs.pages import PageCommand, PageFile, parse_files_and_commands
+from tests.support.repository import ROOT
 from tests.support.servers import PROGRAM, PROGRAMS_FOLDER, start_server
 
 pytestmark = pytest.mark.exhaustive
@@ -135,6 +138,7 @@ class PageShell:
 
 @pytest.mark.parametrize("page", PAGES_WITH_COMMANDS)
 def test_guide_commands_print_the_documented_output(page: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples/small_cloud", tmp_path / "examples/small_cloud")
     with ExitStack() as stack:
         console = PageShell(tmp_path, stack)
         for part in PAGES_WITH_COMMANDS[page]:

@@ -192,6 +192,12 @@ def test_every_guide_page_is_linked_from_the_index(built_guide):
     assert {path.stem for path in (DOC / "source").glob("*.rst")} == listed | {"index"}
 
 
+def test_guide_is_short():
+    pages = list((DOC / "source").glob("*.rst"))
+    words = [word for page in pages for word in page.read_text().split() if re.search(r"\w", word)]
+    assert (len(pages) <= 42, len(words) <= 40_000) == (True, True)
+
+
 def test_modules_named_in_the_guide_exist():
     named = {
         path

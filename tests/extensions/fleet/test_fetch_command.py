@@ -165,3 +165,17 @@ def test_invalid_options_are_usage_errors(run_cli, option):
     status, _, error = run_cli("fleet", "fetch", "--os-cloud", "prod", "cloud.yaml", *option)
     assert status == 2
     assert option[0] in error
+
+
+@pytest.mark.parametrize(
+    "cloud_text", [(ROOT / "examples/small_cloud/cloud.yaml").read_text], indirect=True
+)
+def test_failed_server_of_a_fetched_cloud_is_explained_as_printed(fetch, run_cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert fetch("cloud.yaml")[0] == 0
+    page = (ROOT / "doc/source/no_valid_host.rst").read_text()
+    answer = page.partition("cloud.yaml\n   ...\n")[2].partition("\n   $")[0]
+    server = "5f2c9a7e-3b1d-4c68-9e20-7a8d6b4f1c35"
+    status, printed, _ = run_cli("explain", "--server", server, "--fleet", "cloud.yaml")
+    assert status == 0
+    assert textwrap.dedent(answer) in printed
