@@ -48,8 +48,6 @@ _NO_RESPONSE = (
 )
 #: Environ key of the request that creates the token cache, before the first request of a client.
 _AT_START = "placement_sched.at_start"
-#: Service types by API name, if the service type is not the API name.
-_SERVICE_TYPES = {"scheduler": "placement-scheduler"}
 #: The wildcards of an access rule's path (keystone's documentation, "Application Credentials",
 #: "Access Rules").
 _WILDCARD = re.compile(r"(\*\*|\*|\{[^}]*\})")
@@ -234,10 +232,9 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
         name = self._apis.get(prefix)
         below = request.path_info[len(prefix) :] or "/"
         versionless = _VERSION.sub("", below, count=1) or "/"
-        service = None if name is None else _SERVICE_TYPES.get(name, name)
         # A client could choose the prefix in a header so that any path matches.
         mounted_at = "" if _PREFIX in request.environ else request.script_name
-        return service, [below, versionless, mounted_at + request.path_info]
+        return name, [below, versionless, mounted_at + request.path_info]
 
     def fetch_token(self, token: str, **options: Any) -> Any:
         """Fetch the data of a token from the identity service."""

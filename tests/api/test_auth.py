@@ -253,7 +253,7 @@ def test_access_rule_allows_a_path_of_its_own_api(keystone_app, keystone):
         ("compute", "/v2.1/os-hypervisors", "/compute/v2.1/os-hypervisors"),
         ("compute", "/flavors/{id}", "/compute/v2.1/flavors/detail"),
         ("image", "/v2/images", "/image/v2/images"),
-        ("placement-scheduler", "/v1/hosts", "/scheduler/v1/hosts"),
+        ("scheduler", "/v1/hosts", "/scheduler/v1/hosts"),
     ]:
         token = issue_token_with_rules(keystone, (service, "GET", path))
         keystone_app.get(address, headers={"X-Auth-Token": token}, status=200)
