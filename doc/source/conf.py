@@ -54,3 +54,5 @@ rst_epilog = f".. |placement_microversion| replace:: {VERSIONING.newest}"
 
 # Options and names are to be copied as they stand.
 smartquotes = False
+#: ``sphinx-build -b man doc/source DIRECTORY``.
+man_pages = [("commands", "placement-sched", "Placement API and scheduler", author, 8)]

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from importlib import import_module
 from pathlib import Path
 from zipfile import ZipFile
@@ -34,6 +35,26 @@ def built_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", target, source]
     subprocess.run(build, check=True, timeout=600, stdout=subprocess.DEVNULL)
     return target
+
+
+#: Files that only the repository needs.
+UNPACKAGED_NAMES = {".github", ".gitignore", ".pre-commit-config.yaml"}
+
+
+def test_sdist_has_every_file_of_the_repository(built_packages):
+    tree = built_packages.parent / "tree"
+    names = {path.relative_to(tree) for path in tree.rglob("*") if path.is_file()}
+    expected = {
+        str(name)
+        for name in names
+        if name.parts[0] not in UNPACKAGED_NAMES and not name.parts[0].endswith(".egg-info")
+    }
+    (sdist,) = built_packages.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        packaged = {name.partition("/")[2] for name in archive.getnames()}
+    folders = {"api-ref", "deploy", "devstack", "doc", "examples", "tests"}
+    assert folders <= {name.partition("/")[0] for name in packaged}
+    assert expected - packaged == set()
 
 
 @pytest.fixture(scope="module")
