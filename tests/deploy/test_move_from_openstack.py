@@ -25,7 +25,9 @@ from tests.support.servers import PROGRAM, Server, build_environment, start_serv
 
 pytestmark = pytest.mark.system
 
-ADOPT_PAGE = (ROOT / "doc/source/adopt.rst").read_text()
+ADOPT_PAGE, REFERENCE_PAGE = (
+    (ROOT / f"doc/source/{page}.rst").read_text() for page in ("adopt", "adopt_reference")
+)
 ADMIN_HEADERS = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 PROVIDERS_PATH = "/placement/resource_providers"
 #: OpenStack's service at the root of a port, in its interpreter.
@@ -159,7 +161,7 @@ def test_haproxy_accepts_the_openstack_backend(tmp_path):
     haproxy = find_program("haproxy")
     (haproxy_lines,) = [
         part.content
-        for part in parse_files_and_commands(ADOPT_PAGE)
+        for part in parse_files_and_commands(REFERENCE_PAGE)
         if isinstance(part, PageFile) and part.name == "haproxy.cfg"
     ]
     front, backend = haproxy_lines.split("\n\n")

@@ -28,8 +28,6 @@ class PageCommand:
     line: str
     output: str
     status: int = 0
-    #: Whether it needs OpenStack placement, or the results of such commands.
-    needs_openstack: bool = False
 
 
 def parse_files_and_commands(page: str) -> Iterator[PageFile | PageCommand]:
@@ -39,15 +37,12 @@ def parse_files_and_commands(page: str) -> Iterator[PageFile | PageCommand]:
         caption = re.search(r":caption: (\S+)", block["options"])
         if classes := re.search(r":class: played(.*)", block["options"]):
             status = re.search(r"status-(\d+)", classes[1])
-            needs_openstack = "peer" in classes[1].split()
-            yield from _parse_session(
-                content, int(status[1]) if status else 0, needs_openstack=needs_openstack
-            )
+            yield from _parse_session(content, int(status[1]) if status else 0)
         elif caption:
             yield PageFile(caption[1], content)
 
 
-def _parse_session(session: str, status: int, *, needs_openstack: bool) -> Iterator[PageCommand]:
+def _parse_session(session: str, status: int) -> Iterator[PageCommand]:
     for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
         line, printed = re.fullmatch(r"((?:.*\\\n)*.*\n)((?s:.*))", part).groups()
-        yield PageCommand(line.strip(), printed, status, needs_openstack)
+        yield PageCommand(line.strip(), printed, status)

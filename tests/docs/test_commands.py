@@ -10,8 +10,7 @@ text that differs. The class ``status-1`` gives the exit status of the commands.
 stay set until the page ends.
 
 The environment has only ``PATH``, ``HOME`` and ``COLUMNS``. The reports of hosts are an hour older
-after each ``curl``, as for a slow reader. Sessions of the class ``peer`` run only if
-OpenStack placement is installed.
+after each ``curl``, as for a slow reader.
 """
 
 import doctest
@@ -25,7 +24,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.comparison import PEER_PYTHON
 from tests.docs.pages import PageCommand, PageFile, parse_files_and_commands
 from tests.support.repository import ROOT
 from tests.support.servers import PROGRAM, PROGRAMS_FOLDER, start_server
@@ -66,9 +64,7 @@ class PageShell:
         self._address = SERVER_URL
         self._files: list[PageFile] = []
         self._environment = {
-            "PATH": os.pathsep.join(
-                [str(PROGRAMS_FOLDER), str(PEER_PYTHON.parent), "/usr/bin", "/bin"]
-            ),
+            "PATH": os.pathsep.join([str(PROGRAMS_FOLDER), "/usr/bin", "/bin"]),
             "HOME": str(folder),
             "COLUMNS": "80",
         }
@@ -144,7 +140,7 @@ def test_guide_commands_print_the_documented_output(page: str, tmp_path: Path) -
         for part in PAGES_WITH_COMMANDS[page]:
             if isinstance(part, PageFile):
                 console.write_file(part)
-            elif PEER_PYTHON.exists() or not part.needs_openstack:
+            else:
                 console.run_command(part)
 
 
@@ -155,9 +151,9 @@ def test_every_page_with_played_commands_is_tested() -> None:
     assert sessions == set(PAGES_WITH_COMMANDS)
 
 
-def test_adopt_page_runs_placement_audit_after_db_adopt() -> None:
-    """The commands after the adoption need OpenStack placement, which CI has."""
-    lines = [part.line for part in PAGES_WITH_COMMANDS["adopt"] if isinstance(part, PageCommand)]
+def test_reference_of_the_adoption_runs_placement_audit_after_db_adopt() -> None:
+    parts = PAGES_WITH_COMMANDS["adopt_reference"]
+    lines = [part.line for part in parts if isinstance(part, PageCommand)]
     commands = [" ".join(line.split()[:3]) for line in lines]
     adopting = commands.index("placement-sched db adopt")
     assert "placement-sched placement audit" in commands[adopting:]
