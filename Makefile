@@ -34,7 +34,7 @@ ON_DATABASE = $(if $(DATABASE),--database $(DATABASE))
 LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
 
 help: ## show this list
-	@echo 'To use placement_sched:'
+	@echo 'To use placement-sched:'
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | grep -v '## dev:' | sort -t: -k1,1 | $(LIST)
 	@echo
 	@echo 'To change it:'

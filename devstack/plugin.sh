@@ -37,11 +37,11 @@ function start_placement_sched {
 
 case "$1 ${2:-}" in
     "stack install")
-        echo_summary "Installing placement_sched"
+        echo_summary "Installing placement-sched"
         install_placement_sched
         ;;
     "stack post-config")
-        echo_summary "Configuring placement_sched, mode $PLACEMENT_SCHED_MODE"
+        echo_summary "Configuring placement-sched, mode $PLACEMENT_SCHED_MODE"
         configure_placement_sched
         ;;
     "stack extra")

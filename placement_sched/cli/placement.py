@@ -452,7 +452,7 @@ def _build_audit_document(audit: Audit, code: AuditCode) -> dict[str, object]:
         {"consumer": entry.consumer, "reason": entry.reason.value, "about": entry.about}
         for entry in audit.unverified
     ]
-    optional = {"policies": audit.policy_faults, "not_judged": unverified}
+    optional = {"policies": audit.policy_faults, "not_verified": unverified}
     return {
         "code": int(code),
         "orphaned": [

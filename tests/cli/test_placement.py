@@ -158,7 +158,7 @@ def test_placement_audit_keeps_allocations_of_an_evacuating_instance(cloud):
 
 
 def get_skip_reasons_by_consumer(document):
-    return {row["consumer"]: (row["reason"], row["about"]) for row in document["not_judged"]}
+    return {row["consumer"]: (row["reason"], row["about"]) for row in document["not_verified"]}
 
 
 def test_placement_audit_deletes_nothing_if_no_instance_is_recorded(cloud_without_instances):

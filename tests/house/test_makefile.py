@@ -32,7 +32,7 @@ def run_make(*arguments):
 def test_make_help_lists_targets_for_users_and_developers():
     lines = run_make("help")
     gap = lines.index("")
-    assert lines[0] == "To use placement_sched:"
+    assert lines[0] == "To use placement-sched:"
     assert lines[gap + 1] == "To change it:"
     rows = [re.fullmatch(r"  (\S+ +)(\S.*)", line) for line in lines if line.startswith(" ")]
     assert {len(row[1]) for row in rows} == {17}
