@@ -23,18 +23,26 @@ from placement_sched.db.engine import build_database_url, parse_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.extension import list_absent_extensions, load_entry_points, load_hooks
+from placement_sched.model.extension import (
+    ENTRY_POINT_GROUP,
+    list_absent_extensions,
+    load_entry_points,
+    load_hooks,
+)
 from placement_sched.model.hardware.pci_requests import list_alias_problems
 from placement_sched.model.names import find_nearest, format_suggestion, suggest_name
 from placement_sched.notifications import create_notifier
-from placement_sched.scheduler.extra_specs import list_validators
+from placement_sched.scheduler import extra_specs
 from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.plugin import log_missing_once
-from placement_sched.scheduler.plugins import find_class_errors, get_plugins
+from placement_sched.scheduler.plugins import ENTRY_POINT_GROUPS, find_class_errors, get_plugins
 from placement_sched.scheduler.policies.registry import OptionNames, get_policies, read_pci_aliases
 from placement_sched.scheduler.request import create_neutron_client
 
 LOG = logging.getLogger(__name__)
+
+#: The name of the distribution of this package.
+_PACKAGE = "placement_sched"
 
 #: The ``oslo.config.opts`` entry points that make up a configuration file of this service.
 NAMESPACES = (
@@ -263,7 +271,7 @@ def _list_checks(settings: Settings, clock: Clock) -> list[tuple[str, Callable[[
     return [
         ("", partial(build_database_url, settings)),
         ("", partial(get_plugins, settings, clock)),
-        ("", list_validators),
+        ("", extra_specs.list_validators),
         ("neutron", partial(create_neutron_client, settings)),
         ("", partial(create_notifier, settings)),
         ("", partial(_check_disabled_extensions, settings)),
@@ -327,6 +335,18 @@ def list_warnings(settings: Settings) -> list[str]:
     ]
 
 
+def list_plugin_packages() -> list[str]:
+    """List the names and versions of other packages that are loaded.
+
+    Their entry points name plugins, attributes of hosts, validators or extensions.
+    """
+    groups = (ENTRY_POINT_GROUP, extra_specs.GROUP, *ENTRY_POINT_GROUPS)
+    packages = {point.dist for group in groups for point in entry_points(group=group)}
+    return sorted(
+        f"{each.name} {each.version}" for each in packages if each and each.name != _PACKAGE
+    )
+
+
 def log_warnings(settings: Settings, of_extensions: Iterable[str] = ()) -> None:
     """Log the warnings of a start, once the log is set up.
 
@@ -337,6 +357,8 @@ def log_warnings(settings: Settings, of_extensions: Iterable[str] = ()) -> None:
     log_missing_once.cache_clear()
     for sentence in list_absent_extensions():
         LOG.info("%s", sentence)
+    if packages := list_plugin_packages():
+        LOG.info("packages whose plugins or extensions are loaded: %s", ", ".join(packages))
     for warning in of_extensions:
         LOG.warning("plugin: %s", warning)
     for option, reason in WITHOUT_MEANING.items():

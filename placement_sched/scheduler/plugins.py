@@ -370,6 +370,9 @@ _SELECTORS = _PluginType(
     "[scheduler] policy_selection",
 )
 _ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _REQUEST_FILTERS)
+_HOST_ATTRIBUTES = "placement_sched.host_attributes"
+#: The groups of entry points that are loaded from each installed package.
+ENTRY_POINT_GROUPS = (*(each.entry_point_group for each in _ANNOUNCED), _HOST_ATTRIBUTES)
 
 
 def find_class_errors(settings: Settings) -> list[ConfigurationError]:
@@ -476,7 +479,7 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     settings = Settings.from_conf(share_files(read_files(conf, files)))
     for modules in load_plugin_hooks("nova_modules", settings):
         modules.install()
-    points = _list_entry_points("placement_sched.host_attributes")
+    points = _list_entry_points(_HOST_ATTRIBUTES)
     set_host_attributes(load_entry_point(point, point.load) for point in points)
     # Announced plugins may be disabled, but overrides of a request may enable them.
     classes = _call_all([list_announced, *_build_class_lists(settings)])

@@ -355,3 +355,24 @@ def test_start_logs_an_extension_whose_package_is_absent(tmp_path, monkeypatch, 
         extension.load_entry_points.cache_clear()
     lines = [record.getMessage() for record in caplog.records]
     assert "the extension acme is not installed: no module no_such_acme" in lines
+
+
+def test_start_names_each_package_that_announces_plugins_or_extensions(
+    tmp_path, monkeypatch, caplog
+):
+    settings = read_settings_text(tmp_path, "")
+    points = {
+        "acme": "[placement_sched.weighers]\nload = acme:LoadWeigher\n",
+        "beta": f"[{extension.ENTRY_POINT_GROUP}]\nbeta = beta:EXTENSION\n",
+        "other": "[console_scripts]\nother = other:main\n",
+    }
+    for name, text in points.items():
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    caplog.set_level(logging.INFO)
+    log_warnings(settings)
+    lines = [record.getMessage() for record in caplog.records]
+    assert "packages whose plugins or extensions are loaded: acme 1.0, beta 1.0" in lines
