@@ -13,6 +13,7 @@ from keystoneauth1 import exceptions as keystoneauth
 from keystoneauth1 import loading
 from keystonemiddleware import auth_token
 from keystonemiddleware import exceptions as middleware
+from keystonemiddleware.opts import list_auth_token_opts
 from oslo_config import cfg
 from webob.exc import HTTPServiceUnavailable
 
@@ -271,6 +272,10 @@ def require_keystone(application: WSGI, conf: cfg.ConfigOpts, apis: Mapping[str,
 
     ``apis`` maps parts of paths to names. Raises :class:`ConfigurationError`.
     """
+    for group_name, library_options in list_auth_token_opts():
+        conf.register_opts(library_options, group_name)
+    # The default of keystonemiddleware since 13.0: any token of a user could be a service token.
+    conf.set_default("service_token_roles_required", True, _GROUP)
     try:
         options = {"oslo_config_config": conf, "delay_auth_decision": True}
         gate = AuthMiddleware(application, options, apis)

@@ -57,7 +57,7 @@ class Rule:
     formerly: str | None = None
     project_key: str | None = None
 
-    def build_default(self, operations: Sequence[policy.Operation] = ()) -> policy.RuleDefault:
+    def build_default(self, operations: "Sequence[policy.Operation]" = ()) -> policy.RuleDefault:
         """Convert the rule to an object of oslo.policy."""
         options: dict[str, Any] = {"scope_types": [_SCOPE]}
         if self.formerly is not None:

@@ -276,7 +276,7 @@ def list_rules() -> list[policy.RuleDefault]:
     }
     operations: dict[str | None, list[policy.Operation]] = defaultdict(list)
     for name, path, method in routes:
-        operations[name].append(policy.Operation(path=path, method=method))
+        operations[name].append({"path": path, "method": method})
     return [rule.build_default(operations[rule.name]) for rule in RULES]
 
 
