@@ -37,8 +37,8 @@ def built_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-#: Files that only the repository needs.
-UNPACKAGED_NAMES = {".github", ".gitignore", ".pre-commit-config.yaml"}
+#: Folders and files of tools that are not packaged. The code host and git have other hidden names.
+GENERATED_NAMES = {"htmlcov", "placement_sched.egg-info"}
 
 
 def test_sdist_has_every_file_of_the_repository(built_packages):
@@ -47,7 +47,8 @@ def test_sdist_has_every_file_of_the_repository(built_packages):
     expected = {
         str(name)
         for name in names
-        if name.parts[0] not in UNPACKAGED_NAMES and not name.parts[0].endswith(".egg-info")
+        if name.parts[0] not in GENERATED_NAMES
+        and (not name.parts[0].startswith(".") or name.parts[0] == ".ci")
     }
     (sdist,) = built_packages.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
