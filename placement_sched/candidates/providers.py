@@ -10,12 +10,12 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from random import Random
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates import constraints
-from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.columns import (
     Mask,
     ProviderColumns,
@@ -252,12 +252,19 @@ class ProviderSource(ABC):
             return inventories
 
 
+class ColumnHolder(Protocol):
+    """All providers of the cloud in memory, such as the provider cache."""
+
+    def lock_columns(self) -> AbstractContextManager[tuple[ProviderColumns, TreeIndex]]:
+        """Lock the columns and their tree index against other threads."""
+
+
 class CachedProviders(ProviderSource):
     """The source of providers that locks and reads the provider cache."""
 
     reads_cheaply = True
 
-    def __init__(self, cache: ProviderCache) -> None:
+    def __init__(self, cache: ColumnHolder) -> None:
         self.cache = cache
 
     def open_columns(

@@ -120,16 +120,17 @@ class Evaluator:
         seed: DecisionSeed | None = None,
         watch: Callable[[FilterWeighResult], None] | None = None,
         unclaimed: Sequence[UnclaimedInstance] = (),
+        view: RequestView | None = None,
     ) -> SchedulingRun:
         """Run a request up to the choice of its hosts, and return the run.
 
         A ``seed`` repeats the random choices of a run. ``watch`` is called with the
         :class:`FilterWeighResult` of each instance. ``unclaimed`` instances count as if they were
-        already on their hosts. Raises :class:`Invalid`, and :class:`PluginFailed` if a plugin
-        raises an error.
+        already on their hosts. ``view`` is by default a new view of the request. Raises
+        :class:`Invalid`, and :class:`PluginFailed` if a plugin raises an error.
         """
         seed = seed or DecisionSeed.draw(self.random)
-        view = RequestView.from_request(connection, request, self.caches, unclaimed)
+        view = view or RequestView.from_request(connection, request, self.caches, unclaimed)
         run = self.prepare_run(connection, request, seed, view=view)
         if run.filtered_request.rejection:
             return run
