@@ -235,6 +235,7 @@ class TraceCaches(ProcessCaches):
 class TraceCloud:
     """The servers of a trace run on their hosts.
 
+    ``placed`` are the servers that the run has placed, by uuid.
     ``kept_devices`` is the number of servers removed at the start from hosts that report NUMA nodes
     or PCI devices: nobody knows which of these the servers use, so that they stay used.
     """
@@ -270,14 +271,14 @@ class TraceCloud:
             self._subtract(record)
         self._columns = TraceColumns(connection)
         self.caches = TraceCaches(self.nodes, self._columns)
-        self._servers: dict[str, PlacedServer] = {}
+        self.placed: dict[str, PlacedServer] = {}
         self._start = {uuid: each for uuid, each in records.items() if uuid not in removed}
         self._unwritten: dict[str, tuple[SimulatedAllocation, ...]] = {}
         self.hosts = frozenset(node.host for node in reported)
         self.counts = Counter(each.host for each in self._start.values() if each.host in self.hosts)
 
     def __contains__(self, uuid: str) -> bool:
-        return uuid in self._servers or uuid in self._start
+        return uuid in self.placed or uuid in self._start
 
     @property
     def server_count(self) -> int:
@@ -298,8 +299,8 @@ class TraceCloud:
 
     def get_document(self, uuid: str) -> Json:
         """Return the request of a server."""
-        if uuid in self._servers:
-            return self._servers[uuid].document
+        if uuid in self.placed:
+            return self.placed[uuid].document
         record = self._start[uuid]
         requests = read_requests(self.connection, [uuid])
         document = build_request_document(record, requests.get(uuid))
@@ -307,7 +308,7 @@ class TraceCloud:
 
     def get_host(self, uuid: str) -> str | None:
         """Return the host of a server."""
-        return self._servers[uuid].host if uuid in self._servers else self._start[uuid].host
+        return self.placed[uuid].host if uuid in self.placed else self._start[uuid].host
 
     def place(
         self, spec: RequestSpec, selection: Selection, group: str | None, document: Json
@@ -322,7 +323,7 @@ class TraceCloud:
         self._columns.add(amounts, 1)
         usage = self.nodes.consume(node_uuid, spec, selection)
         host = selection.service_host
-        self._servers[uuid] = PlacedServer(host, node_uuid, usage, amounts, document)
+        self.placed[uuid] = PlacedServer(host, node_uuid, usage, amounts, document)
         self.counts[host] += 1
         self._unwritten[uuid] = tuple(
             SimulatedAllocation(uuid, provider, name, amount)
@@ -347,7 +348,7 @@ class TraceCloud:
     def remove(self, uuid: str) -> None:
         """Remove a server, and free its resources."""
         self._unwritten[uuid] = ()
-        if (server := self._servers.pop(uuid, None)) is not None:
+        if (server := self.placed.pop(uuid, None)) is not None:
             self._columns.add(server.amounts, -1)
             self.nodes.change(server.node_uuid, server.usage, -1)
             self.counts[server.host] -= 1
@@ -371,7 +372,7 @@ class TraceCloud:
         self._unwritten.clear()
 
     def _find_place(self, uuid: str) -> tuple[str | None, str | None]:
-        server = self._servers.get(uuid)
+        server = self.placed.get(uuid)
         if server is None:
             return None, None
         return server.host, self.nodes.by_uuid[server.node_uuid].hypervisor_hostname

@@ -102,7 +102,7 @@ def _build_run(run: RunResult) -> Json:
         "kept_devices": run.kept_devices,
         "refusals": [_convert(refusal) for refusal in run.refusals],
         "samples": [_convert(sample) for sample in run.samples],
-        "hosts": dict(sorted(run.hosts.items())),
+        "hosts": {uuid: server.host for uuid, server in sorted(run.servers.items())},
     }
     return document
 

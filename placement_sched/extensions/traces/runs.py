@@ -11,7 +11,7 @@ from typing import Any
 from placement_sched.db.transaction import ScratchTransaction, run_and_roll_back
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.explain.values import ExplanationView
-from placement_sched.extensions.traces.cloud import TraceCloud
+from placement_sched.extensions.traces.cloud import PlacedServer, TraceCloud
 from placement_sched.extensions.traces.events import CREATE, DELETE, MOVE, Event, Trace, TraceFaults
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.model.decision import DecisionSeed
@@ -79,8 +79,8 @@ class RunResult:
     """The result of a run, or of its first ``events`` if it was interrupted.
 
     ``ignored`` counts the events of servers that were never placed. ``largest_flavor`` is the
-    largest flavor of the trace that fits at the end, or None. ``hosts`` maps each server to its
-    host at the end. ``explanation`` is the explanation of a refusal, if requested.
+    largest flavor of the trace that fits at the end, or None. ``servers`` are the servers that the
+    run has placed, by uuid. ``explanation`` is the explanation of a refusal, if requested.
     """
 
     seed: int
@@ -88,7 +88,7 @@ class RunResult:
     refusals: tuple[Refusal, ...]
     samples: tuple[Sample, ...]
     largest_flavor: str | None
-    hosts: Mapping[str, str]
+    servers: Mapping[str, PlacedServer]
     ignored: int = 0
     skipped: int = 0
     kept_devices: int = 0
@@ -163,7 +163,6 @@ class _TraceRun:
         self._ignored = 0
         self._explanation: Json | None = None
         self._absent: set[str] = set()
-        self._hosts: dict[str, str] = {}
 
     def run(self) -> RunResult:
         """Run the events, until Ctrl-C, and return the result."""
@@ -188,7 +187,7 @@ class _TraceRun:
             refusals=tuple(self._refusals),
             samples=tuple(self._samples),
             largest_flavor=self._find_largest_flavor(events[:done]),
-            hosts=self._hosts,
+            servers=self._cloud.placed,
             ignored=self._ignored,
             skipped=self._faults.count,
             kept_devices=self._cloud.kept_devices,
@@ -215,7 +214,6 @@ class _TraceRun:
                 self._faults.add(event.line, f"server {uuid} does not exist: {where}")
         elif event.kind == DELETE:
             self._cloud.remove(uuid)
-            self._hosts.pop(uuid, None)
         else:
             document = event.request
             if document is None:
@@ -246,7 +244,6 @@ class _TraceRun:
                 self._cloud.remove(uuid)
             group = run.request.joined_group
             self._cloud.place(placed.spec, placed.selection, group, document)
-            self._hosts[uuid] = placed.selection.service_host
 
     def _evaluate(self, document: Json, seed: DecisionSeed | None = None) -> SchedulingRun:
         reader = self._simulation.reader

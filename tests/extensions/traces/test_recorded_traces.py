@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of a server that run again under the same settings give the recorded hosts."""
+
+from random import Random
+
+import pytest
+
+from tests.extensions.traces.recorder import assert_equal_servers, open_recorder, run_recorded
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import make_flavor, make_report
+
+pytestmark = pytest.mark.slow
+
+SMALL, LARGE = make_flavor(name="small"), make_flavor(name="large", vcpus=4, memory_mb=9000)
+DEVICE = make_flavor(name="device", extra_specs={"resources:CUSTOM_FPGA": "1"})
+HEADERS = {"OpenStack-API-Version": "placement 1.39"}
+RANDOM_CHOICES = {
+    "filter_scheduler__shuffle_best_same_weighed_hosts": True,
+    "filter_scheduler__host_subset_size": 3,
+}
+
+
+def build_flat_reports():
+    return [make_report(f"cn{number}", memory_mb=16384 * number) for number in range(1, 6)]
+
+
+def build_pinning_reports():
+    cells = [
+        {"id": node, "cpuset": [], "pcpuset": cpus, "siblings": [[cpu] for cpu in cpus]}
+        for node, cpus in enumerate(([0, 1, 2, 3], [4, 5, 6, 7]))
+    ]
+    topology = {"cells": [{**cell, "memory": 32768} for cell in cells]}
+    return [make_report(f"cn{number}", numa_topology=topology) for number in range(1, 3)]
+
+
+def add_devices(client):
+    """Add two providers with two FPGAs each below the root provider of each host."""
+    client.put_json("/placement/resource_classes/CUSTOM_FPGA", {}, headers=HEADERS)
+    for host in ("cn1", "cn2", "cn3", "cn4", "cn5"):
+        for number in range(2):
+            uuid = uuid_of(f"{host} fpga{number}")
+            body = {"uuid": uuid, "name": f"{host}_fpga{number}"}
+            body["parent_provider_uuid"] = uuid_of(host)
+            client.post_json("/placement/resource_providers", body, headers=HEADERS)
+            client.put_json(
+                f"/placement/resource_providers/{uuid}/inventories",
+                {"resource_provider_generation": 0, "inventories": {"CUSTOM_FPGA": {"total": 2}}},
+                headers=HEADERS,
+            )
+
+
+def record_random_events(recorder, flavors, random, number=120, **request):
+    """Record creates, deletes, resizes and moves, until some requests are refused."""
+    for _ in range(number):
+        alive, choice = sorted(recorder.hosts), random.random()
+        if not alive or choice < 0.6:
+            recorder.create(random.choice(flavors), count=random.choice((1, 1, 1, 2)), **request)
+        elif choice < 0.85:
+            recorder.delete(random.choice(alive))
+        elif choice < 0.93:
+            recorder.resize(random.choice(alive), random.choice(flavors))
+        else:
+            recorder.move(random.choice(alive))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "flavors", "options"),
+    [
+        (None, [SMALL, LARGE], {}),
+        (None, [SMALL, LARGE], RANDOM_CHOICES),
+        (None, [SMALL, LARGE], {"filter_scheduler__ram_weight_multiplier": -1.0}),
+        (add_devices, [SMALL, LARGE, DEVICE], RANDOM_CHOICES),
+    ],
+    ids=["flat", "random choices", "packed", "trees"],
+)
+def test_run_gives_the_recorded_hosts(sqlite_template, tmp_path, prepare, flavors, options):
+    recorder, settings = open_recorder(
+        sqlite_template, tmp_path, build_flat_reports(), prepare or (lambda _: None), **options
+    )
+    record_random_events(recorder, flavors, Random(1))
+    result = run_recorded(recorder, settings, tmp_path)
+    assert_equal_servers(result, recorder)
+    assert len(result.refusals) > 3
+
+
+def test_pinned_cpus_of_a_run_are_the_recorded_ones(sqlite_template, tmp_path):
+    options = {"filter_scheduler__enabled_filters": ["NUMATopologyFilter"]}
+    recorder, settings = open_recorder(
+        sqlite_template, tmp_path, build_pinning_reports(), **options
+    )
+    random = Random(2)
+    for _ in range(80):
+        alive = sorted(recorder.hosts)
+        if not alive or random.random() < 0.7:
+            cpus = random.choice((1, 2, 3))
+            extra_specs = {"hw:cpu_policy": "dedicated"}
+            flavor = make_flavor(name=f"pinned{cpus}", vcpus=cpus, extra_specs=extra_specs)
+            cell = {"id": 0, "cpuset": [], "pcpuset": list(range(cpus)), "memory": 1024}
+            topology = {"cells": [{**cell, "cpu_policy": "dedicated"}]}
+            recorder.create(flavor, numa_topology=topology)
+        else:
+            recorder.delete(random.choice(alive))
+    result = run_recorded(recorder, settings, tmp_path)
+    assert_equal_servers(result, recorder)
+    assert result.refusals
+
+
+@pytest.mark.parametrize("policy", ["anti-affinity", "affinity", "soft-anti-affinity"])
+def test_members_of_server_groups_are_placed_as_recorded(sqlite_template, tmp_path, policy):
+    groups = []
+
+    def add_groups(client):
+        for number in range(2):
+            body = {"server_group": {"name": f"g{number}", "policies": [policy]}}
+            created = client.post_json(
+                "/compute/v2.1/os-server-groups",
+                body,
+                headers={"OpenStack-API-Version": "compute 2.15"},
+            )
+            groups.append(created.json["server_group"]["id"])
+
+    reports = build_flat_reports()
+    if policy == "affinity":
+        reports = [{**report, "memory_mb": 16384} for report in reports]
+    recorder, settings = open_recorder(
+        sqlite_template, tmp_path, reports, add_groups, **RANDOM_CHOICES
+    )
+    random = Random(3)
+    for _ in range(60):
+        alive = sorted(recorder.hosts)
+        if not alive or random.random() < 0.65:
+            recorder.create(random.choice([SMALL, LARGE]), instance_group=random.choice(groups))
+        else:
+            recorder.delete(random.choice(alive))
+    result = run_recorded(recorder, settings, tmp_path)
+    assert_equal_servers(result, recorder)
+    assert bool(result.refusals) == (policy != "soft-anti-affinity")
