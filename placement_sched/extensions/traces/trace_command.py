@@ -4,7 +4,6 @@
 import argparse
 import csv
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -195,10 +194,7 @@ def _run_all(
 def _parse_variant(text: str) -> tuple[str, Json, list[Json]]:
     """Parse ``NAME: GROUP.OPTION=VALUE ... change CHANGE,...``."""
     name, _, rest = text.partition(":")
-    try:
-        words = iter(shlex.split(rest))
-    except ValueError as failure:
-        raise Invalid(f"--as {text}: {failure}") from None
+    words = iter(rest.split())
     overrides, changes = list[str](), list[str]()
     for word in words:
         if word != _CHANGE:
