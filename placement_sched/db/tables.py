@@ -277,6 +277,20 @@ instances = define_uuid_table(
     Index("sched_instances_project_id_idx", "project_id", "created_at"),
 )
 
+#: The ends of instances, for traces. ``created_at`` is that of the instance.
+ended_instances = define_numbered_table(
+    "sched_ended_instances",
+    Column("uuid", String(36), nullable=False),
+    Column("ended_at", sa.DateTime, nullable=False),
+    *make_text_columns("project_id", "user_id", nullable=True),
+    Column("flavor", LongText),
+    Column("image", LongText),
+    Column("server_group", String(36)),
+    Column("flavor_digest", make_exact_text(64)),
+    Column("request", LongText),
+    Index("sched_ended_instances_ended_at_idx", "ended_at"),
+)
+
 flavors = define_numbered_table(
     "sched_flavors",
     *make_text_columns("flavorid", "name"),

@@ -35,6 +35,7 @@ from placement_sched.scheduler.policies.registry import get_policies
 from placement_sched.scheduler.replay import find_hosts_now
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import decisions
+from placement_sched.store.compute import ended_instances
 from placement_sched.store.placement import change_log
 
 LOG = log.getLogger(__name__)
@@ -102,10 +103,11 @@ class PeriodicTask(ABC):
 
 
 class OldRowDeletion(PeriodicTask):
-    """Periodic deletion of old decisions, changes and transaction ids.
+    """Periodic deletion of old decisions, ends, changes and transaction ids.
 
     A lease selects a single process of all servers. Decisions and rows of extensions are deleted at
-    the age ``[scheduler] decision_retention``, in seconds. With 0 they are kept for ever.
+    the age ``[scheduler] decision_retention``, in seconds, and the ends of instances at
+    ``trace_retention``. With 0 they are kept for ever.
     """
 
     thread_name = OLD_ROWS_THREAD
@@ -117,13 +119,15 @@ class OldRowDeletion(PeriodicTask):
         super().__init__(delay=PAUSE)
         self._database, self._clock = database, clock
         self._retention = timedelta(seconds=settings.scheduler.decision_retention)
+        self._trace_retention = timedelta(seconds=settings.scheduler.trace_retention)
         self._purges = load_hooks("old_rows", settings.DEFAULT.disabled_extensions)
         self._lease = Lease(database, "log upkeep", OLD_ROWS_LEASE)
 
     def is_due(self) -> bool:
         """Return whether there may be rows to delete."""
         database = self._database
-        return bool(self._retention) or database.logs_changes or database.marks_commits
+        has_retention = bool(self._retention or self._trace_retention)
+        return has_retention or database.logs_changes or database.marks_commits
 
     def run_round(self) -> None:
         """Delete old rows, unless another process holds the lease."""
@@ -136,6 +140,9 @@ class OldRowDeletion(PeriodicTask):
             purge = partial(decisions.purge, before=before, limit=_BATCH)
             while self._retention and database.write(purge) == _BATCH and self._lease.is_held():
                 pass
+            if self._trace_retention:
+                before = self._clock() - self._trace_retention
+                database.write(partial(ended_instances.purge, before=before))
         finally:
             with database.read() as connection:
                 if database.marks_commits:

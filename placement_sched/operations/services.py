@@ -19,6 +19,7 @@ from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.store import change_counters, checks
 from placement_sched.store.compute import (
     compute_nodes,
+    ended_instances,
     host_aggregates,
     instances,
     server_groups,
@@ -128,8 +129,9 @@ def record(connection: Connection, instance: Instance, now: datetime) -> Instanc
     return instances.get_by_uuid(connection, instance.uuid)
 
 
-def remove(connection: Connection, uuid: str) -> None:
+def remove(connection: Connection, uuid: str, now: datetime) -> None:
     """Delete an instance and its allocations, or raise :class:`NotFound`."""
+    ended_instances.record(connection, [uuid], now)
     if not instances.remove(connection, [uuid]):
         raise NotFound(f"No instance with uuid {uuid} found", code="scheduler.not_found")
     allocations.remove(connection, [uuid])

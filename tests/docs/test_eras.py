@@ -35,9 +35,9 @@ OWN_OPTIONS = {
             *("failover_host_failures", "failover_interval", "failover_within"),
             *("metrics_listen", "nova_full_sync_interval", "nova_sync_interval", "policies"),
             *("policy_overrides", "policy_selection", "request_filters"),
-            *("required_aggregates_by_trait", "strict_extra_specs", "waiting_max_age"),
-            *("waiting_policies", "waiting_webhook_attempts", "waiting_webhook_urls"),
-            "what_if_timeout",
+            *("required_aggregates_by_trait", "strict_extra_specs", "trace_retention"),
+            *("waiting_max_age", "waiting_policies", "waiting_webhook_attempts"),
+            *("waiting_webhook_urls", "what_if_timeout"),
         )
     ),
 }

@@ -103,7 +103,9 @@ def monotonic_time(monkeypatch):
 
 
 def build_row_deletion(database, seconds=0, now=NOW):
-    settings = make_settings("sqlite://", scheduler__decision_retention=seconds)
+    options = {"decision_retention": seconds, "trace_retention": 0}
+    values = {f"scheduler__{name}": value for name, value in options.items()}
+    settings = make_settings("sqlite://", **values)
     return OldRowDeletion(database, settings, lambda: now)
 
 
@@ -233,6 +235,25 @@ def test_service_deletes_decisions_after_the_configured_retention(
     services.run_periodic_tasks()
     join_threads(periodic.OLD_ROWS_THREAD)
     assert _count_rows(services.database, tables.decisions) == 1
+
+
+def test_service_deletes_the_ends_of_instances_after_the_trace_retention(
+    make_app, sqlite_url, monotonic_time
+):
+    options = {"scheduler__decision_retention": 0, "scheduler__trace_retention": 3600}
+    app = make_app(make_settings(sqlite_url, **options), clock=lambda: NOW)
+    services = app.app.services
+    services.ready()
+    rows = [
+        {"uuid": make_uuid(age), "ended_at": NOW - timedelta(seconds=age)} for age in (3601, 3599)
+    ]
+    services.database.write(
+        lambda connection: connection.execute(insert(tables.ended_instances), rows)
+    )
+    monotonic_time[0] += PAUSE + 1
+    services.run_periodic_tasks()
+    join_threads(periodic.OLD_ROWS_THREAD)
+    assert _count_rows(services.database, tables.ended_instances) == 1
 
 
 SELECT_DESTINATIONS_PATH = "/scheduler/v1/select_destinations"

@@ -92,7 +92,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
 @blueprint.delete(_ITEM_PATH, policy=f"{_POLICY}:delete", success=(204,))
 def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete an instance and its allocations."""
-    call.write(operations.remove, normalize_uuid(uuid))
+    call.write(operations.remove, normalize_uuid(uuid), call.read_clock())
     return ApiResponse(status=204)
 
 

@@ -87,6 +87,8 @@ SCHEDULER = with_help(
     "PostgreSQL and MariaDB, writers of the rows that it changes wait at most this long.",
     cfg.IntOpt("decision_retention", default=7 * 24 * 3600, min=0, max=MAX_INT),
     "Seconds after which decisions, and runs of plans that are not running, are deleted. 0: never.",
+    cfg.IntOpt("trace_retention", default=90 * 24 * 3600, min=0, max=MAX_INT),
+    "Seconds after which the ends of instances, which trace export reads, are deleted. 0: never.",
     cfg.ListOpt("waiting_policies", default=[]),
     "Scheduling policies, such as default, whose requests without a valid host are evaluated again "
     "in the background, at most once a minute, until they fit. Empty: none.",

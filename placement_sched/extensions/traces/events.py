@@ -125,7 +125,7 @@ def _read_event(document: Any, line: int) -> Event:
     kind = document["event"]
     _check(_SCHEMAS[kind], document)
     try:
-        time = datetime.fromisoformat(document["time"])
+        time = read_time(document["time"])
     except ValueError:
         raise Invalid(f"{document['time']!r} is no time in ISO 8601 (at $.time)") from None
     request = document.get("request")
@@ -134,12 +134,18 @@ def _read_event(document: Any, line: int) -> Event:
         raise Invalid("'instance_uuids' is required: the uuids of the servers (at $.request)")
     return Event(
         line=line,
-        time=time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None),
+        time=time,
         kind=kind,
         servers=tuple(map(canonicalize_uuid, uuids)),
         request=request,
         decision=document.get("decision"),
     )
+
+
+def read_time(text: str) -> datetime:
+    """Read a time in ISO 8601 as naive UTC, or raise :class:`ValueError`."""
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
 
 
 def _check(schema: Schema, document: Any) -> None:

@@ -22,21 +22,24 @@ from placement_sched.cli.arguments import (
     parse_positive_number,
     rejected_arguments,
 )
-from placement_sched.cli.database import read_command_settings
+from placement_sched.cli.database import read_command_settings, read_configuration
 from placement_sched.cli.main import INTERRUPTED
 from placement_sched.cli.output import (
     Column,
     Output,
-    build_table,
+    make_table,
     print_output,
     show_progress,
+    show_waiting,
     write_text,
 )
 from placement_sched.cli.scheduler.render_explanation import render
 from placement_sched.errors import Invalid
 from placement_sched.extensions.traces.comparison import VariantResult, build_comparison
-from placement_sched.extensions.traces.events import Trace, read_trace
+from placement_sched.extensions.traces.events import Trace, format_trace, read_time, read_trace
+from placement_sched.extensions.traces.export import export_events
 from placement_sched.extensions.traces.runs import RunOptions, RunResult, Variant, run_trace
+from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.extension import load_hooks
 from placement_sched.model.names import format_count
@@ -69,13 +72,9 @@ def _get_first(name: str, row: Json) -> Any:
     return (row["first_refused"] or {}).get(name) or None
 
 
-def _build_figure_column(heading: str, figure: str, *, hidden: bool = False) -> Column:
+def _build_figure_column(heading: str, figure: str) -> Column:
     return Column(
-        heading,
-        lambda row: row[figure]["median"],
-        partial(_format_range, figure),
-        right=True,
-        hidden=hidden,
+        heading, lambda row: row[figure]["median"], partial(_format_range, figure), right=True
     )
 
 
@@ -83,12 +82,12 @@ _COLUMNS = (
     Column("Variant", lambda row: row["variant"]),
     _build_figure_column("Refused", "refused"),
     Column("First refused", partial(_get_first, "time")),
-    Column("Flavor", partial(_get_first, "flavor")),
-    Column("Lacking", lambda row: _get_first("subject", row) or _get_first("stage", row)),
-    _build_figure_column("Hosts in use", "used_hosts"),
-    _build_figure_column("On average", "mean_used_hosts"),
-    _build_figure_column("Empty", "empty_hosts"),
-    Column("Largest that fits", lambda row: row["largest_flavor"]),
+    Column("First refused flavor", partial(_get_first, "flavor")),
+    Column("First lacking", lambda row: _get_first("subject", row) or _get_first("stage", row)),
+    _build_figure_column("Hosts in use at the end", "used_hosts"),
+    _build_figure_column("Hosts in use on average", "mean_used_hosts"),
+    _build_figure_column("Empty hosts at the end", "empty_hosts"),
+    Column("Largest flavor that fits", lambda row: row["largest_flavor"]),
     Column("Reason", partial(_get_first, "reason"), hidden=True),
 )
 
@@ -141,6 +140,16 @@ def register(commands: Commands) -> None:
     for files in load_hooks("fleet_files"):
         files.add_arguments(parser, has_login=False)
     add_output(parser)
+    summary = "write the recorded requests and the ends of instances to a trace"
+    parser = add_command(group, "export", summary, _run_export, epilog=epilog)
+    parser.add_examples("--since 7d trace.jsonl")
+    parser.add_argument("file", metavar="FILE", help="the file to write (-: standard output)")
+    parser.add_argument(
+        "--since",
+        default="7d",
+        metavar="TIME",
+        help="begin at this time: an age (2h, 7d) or ISO 8601 (default: %(default)s)",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -165,6 +174,20 @@ def _run(arguments: argparse.Namespace) -> int:
     report = partial(_print_report, document, results)
     print_output(arguments, Output(document, _COLUMNS, rows, report))
     return 0 if is_complete else INTERRUPTED
+
+
+def _run_export(arguments: argparse.Namespace) -> int:
+    """Write the trace of the database."""
+    with rejected_arguments():
+        since = read_time(parse_time(arguments.since, utcnow(), "--since"))
+    with (
+        read_configuration(arguments, must_exist=True) as (_, database),
+        show_waiting("reading decisions"),
+        database.open_snapshot() as connection,
+    ):
+        events = export_events(connection, since)
+    write_text(arguments.file, format_trace(events))
+    return 0
 
 
 def _run_all(
@@ -240,7 +263,12 @@ def _print_report(document: Json, results: Sequence[VariantResult], console: Con
             console.print(f"{result.variant.name}:")
             render(explanation, console)
             console.print()
-    console.print(build_table(_COLUMNS, document["variants"]))
+    variants = document["variants"]
+    table = make_table("", *(variant["variant"] for variant in variants))
+    for column in _COLUMNS[1:]:
+        if not column.hidden:
+            table.add_row(column.name, *(column.format(variant) for variant in variants))
+    console.print(table)
     console.print()
     for line in _iterate_remarks(document):
         console.print(line, soft_wrap=True)

@@ -27,8 +27,8 @@ from placement_sched.nova.databases.requests import (
 from placement_sched.nova.sync import SyncTotals
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.scheduler.request import create_neutron_client
+from placement_sched.store.compute import ended_instances, instances, server_groups
 from placement_sched.store.compute import flavors as flavor_store
-from placement_sched.store.compute import instances, server_groups
 from placement_sched.store.compute.instances import InstanceRecord, find_storable_id
 
 #: The columns that are compared, in the order of :class:`InstanceRecord` after the uuid, and the
@@ -527,6 +527,7 @@ class InstanceSync:
             if places != instances.lock_by_uuid(connection, uuids):
                 raise _RecordChanged
             instances.change(connection, changes)
+            ended_instances.record(connection, deleted, self._cells.clock())
             instances.remove(connection, deleted)
 
         try:

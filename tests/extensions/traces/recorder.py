@@ -12,7 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from placement_sched.app import create_app, make_local_application
+from placement_sched.app import create_app
 from placement_sched.extensions.traces.events import Event, format_trace, read_trace
 from placement_sched.extensions.traces.runs import RunOptions, Variant, run_trace
 from placement_sched.model.hardware.numa import InstanceNUMATopology, NUMACell, NUMATopology
@@ -38,12 +38,28 @@ def build_topology(cells):
     )
 
 
+@dataclass(eq=False)
+class TickingClock:
+    """A clock of a server, which advances a minute after each event."""
+
+    time: datetime = START
+
+    def __call__(self):
+        return self.time
+
+    def advance(self):
+        """Return the time, and advance the clock."""
+        time, self.time = self.time, self.time + timedelta(minutes=1)
+        return time
+
+
 @dataclass
 class Recorder:
     """A client of a server, which reports hosts and writes the events to a trace."""
 
     client: AdminClient
     reports: dict[str, dict]
+    clock: TickingClock
     events: list[Event] = field(default_factory=list)
     hosts: dict[str, str] = field(default_factory=dict)
     flavors: dict[str, dict] = field(default_factory=dict)
@@ -95,9 +111,9 @@ class Recorder:
         self.cells[uuid] = fit_to_host(host, wanted)
 
     def add(self, kind, servers, request=None, decision=None):
-        """Add an event to the trace, a minute after the last."""
+        """Add an event of this minute to the trace."""
         self.number += 1
-        time = START + timedelta(minutes=self.number)
+        time = self.clock.advance()
         values = {"kind": kind, "servers": tuple(servers), "request": request}
         self.events.append(Event(line=self.number, time=time, decision=decision, **values))
 
@@ -183,8 +199,9 @@ def open_recorder(template, folder, reports, prepare=lambda _client: None, **opt
     """Return a recorder, and a copy of its database before the first event."""
     path = folder / "server.db"
     shutil.copy(template, path)
-    app = create_app(make_settings(f"sqlite:///{path}", **options))
-    recorder = Recorder(AdminClient(app), {each["host"]: each for each in reports})
+    clock = TickingClock()
+    app = create_app(make_settings(f"sqlite:///{path}", **options), clock=clock)
+    recorder = Recorder(AdminClient(app), {each["host"]: each for each in reports}, clock)
     recorder.report()
     prepare(recorder.client)
     start = folder / "start.db"
@@ -204,7 +221,7 @@ def run_recorded(recorder, settings, folder, variant=None, seed=0, **options):
     """Run the trace of a recorder on the cloud before its first event."""
     file = folder / "trace.jsonl"
     file.write_text(format_trace(recorder.events))
-    with closing(make_local_application(settings)) as application:
+    with closing(create_app(settings, clock=TickingClock())) as application:
         scheduler = application.services.scheduler
         trace = read_trace(str(file))
         return run_trace(scheduler, trace, variant or Variant("now"), seed, RunOptions(**options))
