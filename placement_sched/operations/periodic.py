@@ -141,8 +141,8 @@ class OldRowDeletion(PeriodicTask):
             while self._retention and database.write(purge) == _BATCH and self._lease.is_held():
                 pass
             if self._trace_retention:
-                before = self._clock() - self._trace_retention
-                database.write(partial(ended_instances.purge, before=before))
+                oldest = self._clock() - self._trace_retention
+                database.write(partial(ended_instances.purge, before=oldest))
         finally:
             with database.read() as connection:
                 if database.marks_commits:

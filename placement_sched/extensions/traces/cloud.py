@@ -129,13 +129,13 @@ class TracedNodes(HostCache[ComputeNode]):
         node = self.by_uuid[uuid]
         state = make_host_state(node)
         state.limits = dict(selection.limits)
-        before, pools = state.numa_topology, _count_devices(state.pci_stats or ())
+        topology, pools = state.numa_topology, _count_devices(state.pci_stats or ())
         state.consume_from_request(spec)
         usage = Usage(
             spec.vcpus,
             spec.memory_mb,
             spec.root_gb + spec.ephemeral_gb,
-            _measure_cells(before, state.numa_topology),
+            _measure_cells(topology, state.numa_topology),
             pools - _count_devices(state.pci_stats or ()),
         )
         self.change(uuid, usage, 1)
@@ -167,7 +167,7 @@ class TracedNodes(HostCache[ComputeNode]):
 def _limit(node: ComputeNode, name: str, value: int) -> int:
     """Return a used amount that is at least the reserved amount.
 
-    A server of the start may use more than the report of its host says.
+    The report of a host may lack a server of the start.
     """
     classes = {"vcpus_used": "VCPU", "memory_mb_used": "MEMORY_MB", "local_gb_used": "DISK_GB"}
     return max(value, node.reserved.get(classes[name], 0)) if name in classes else value
@@ -237,7 +237,7 @@ class TraceCloud:
 
     ``placed`` are the servers that the run has placed, by uuid.
     ``kept_devices`` is the number of servers removed at the start from hosts that report NUMA nodes
-    or PCI devices: nobody knows which of these the servers use, so that they stay used.
+    or PCI devices: the parts that the servers use are unknown, and stay used.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ FIGURES: Mapping[str, tuple[str, Callable[[RunResult], float]]] = {
 
 @dataclass(frozen=True, slots=True)
 class VariantResult:
-    """The runs of a variant, sorted by seed. There is at least one."""
+    """The runs of a variant, sorted by seed. At least a run has ended."""
 
     variant: Variant
     runs: tuple[RunResult, ...]
@@ -38,7 +38,10 @@ class VariantResult:
         return {"median": median(values), "min": min(values), "max": max(values)}
 
     def as_json(self) -> Json:
-        """Return the variant with its figures and runs. The counts are of the first seed."""
+        """Return the variant with its figures and runs.
+
+        The first refused request and the counts are of the first seed.
+        """
         first = self.runs[0]
         return {
             "variant": self.variant.name,
@@ -76,13 +79,13 @@ def build_comparison(trace: Trace, results: Sequence[VariantResult], *, is_compl
 def _iterate_differences(results: Sequence[VariantResult]) -> Iterator[Json]:
     """Yield the differences to the first variant that hold in all seeds."""
     base = results[0]
-    for other in results[1:]:
+    for compared in results[1:]:
         for figure, (name, measure) in FIGURES.items():
-            pairs = zip(base.runs, other.runs, strict=True)
+            pairs = zip(base.runs, compared.runs, strict=True)
             changes = [measure(new) - measure(old) for old, new in pairs]
             if min(changes) > 0 or max(changes) < 0:
                 yield {
-                    "variant": other.variant.name,
+                    "variant": compared.variant.name,
                     "than": base.variant.name,
                     "figure": figure,
                     "name": name,

@@ -29,18 +29,18 @@ def export_events(connection: Connection, since: datetime) -> list[Event]:
     live = {record.uuid: record for record in instances.search(connection)}
     ended = ended_instances.list_since(connection, since)
     events = list(_iterate_decisions(connection, since))
-    known = {uuid for event in events if event.kind == CREATE for uuid in event.servers}
-    requests = read_requests(connection, [uuid for uuid in live if uuid not in known])
+    created = {uuid for event in events if event.kind == CREATE for uuid in event.servers}
+    requests = read_requests(connection, [uuid for uuid in live if uuid not in created])
     for uuid, record in live.items():
         started = record.created_at or since
-        if uuid not in known and started > since and record.host is not None:
+        if uuid not in created and started > since and record.host is not None:
             events.append(_build_create(connection, record, requests.get(uuid), started))
     for record, time in ended:
-        if record.uuid not in known and record.flavor:
+        if record.uuid not in created and record.flavor:
             started = max(record.created_at or since, since)
             events.append(_build_create(connection, record, record.request, started))
-            known.add(record.uuid)
-        if record.uuid in known:
+            created.add(record.uuid)
+        if record.uuid in created:
             events.append(Event(line=0, time=time, kind=DELETE, servers=(record.uuid,)))
     # Sorting is stable: a server is created before it ends, also in the same second.
     return sorted(events, key=attrgetter("time"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of a trace: the events of a period with the settings and hardware of a variant."""
+"""Runs of a trace with the settings and the hardware of a variant."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -268,7 +268,7 @@ class _TraceRun:
         return DecisionSeed(f"{name}/{self._seed}" if self._seed else name)
 
     def _use_stored_group(self, document: Json) -> Json:
-        """Replace a server group with a uuid by the uuid, whose members are current."""
+        """Replace a server group by its uuid, so that its members are current."""
         group = document.get("instance_group")
         if not isinstance(group, dict) or not group.get("uuid"):
             return document

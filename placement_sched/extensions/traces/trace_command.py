@@ -57,6 +57,8 @@ _LIMITS = (
 _CHANGE = "change"
 #: A comma between two changes in a short form. Other commas belong to a change.
 _BETWEEN_CHANGES = re.compile(rf",\s*(?=(?:{'|'.join(parts.CHANGE_KINDS)})=)")
+#: Characters of a time up to the minute, such as 2026-11-03T10:15.
+_MINUTES = 16
 _CHANGES = Schema(parts.CHANGES)
 
 
@@ -72,6 +74,11 @@ def _get_first(name: str, row: Json) -> Any:
     return (row["first_refused"] or {}).get(name) or None
 
 
+def _format_first_time(row: Json) -> str:
+    time: str | None = _get_first("time", row)
+    return time[:_MINUTES] if time else "-"
+
+
 def _build_figure_column(heading: str, figure: str) -> Column:
     return Column(
         heading, lambda row: row[figure]["median"], partial(_format_range, figure), right=True
@@ -81,13 +88,13 @@ def _build_figure_column(heading: str, figure: str) -> Column:
 _COLUMNS = (
     Column("Variant", lambda row: row["variant"]),
     _build_figure_column("Refused", "refused"),
-    Column("First refused", partial(_get_first, "time")),
-    Column("First refused flavor", partial(_get_first, "flavor")),
-    Column("First lacking", lambda row: _get_first("subject", row) or _get_first("stage", row)),
-    _build_figure_column("Hosts in use at the end", "used_hosts"),
-    _build_figure_column("Hosts in use on average", "mean_used_hosts"),
-    _build_figure_column("Empty hosts at the end", "empty_hosts"),
-    Column("Largest flavor that fits", lambda row: row["largest_flavor"]),
+    Column("First refused", partial(_get_first, "time"), _format_first_time),
+    Column("Flavor", partial(_get_first, "flavor")),
+    Column("Lacking", lambda row: _get_first("subject", row) or _get_first("stage", row)),
+    _build_figure_column("Hosts in use", "used_hosts"),
+    _build_figure_column("Mean in use", "mean_used_hosts"),
+    _build_figure_column("Empty hosts", "empty_hosts"),
+    Column("Largest flavor", lambda row: row["largest_flavor"]),
     Column("Reason", partial(_get_first, "reason"), hidden=True),
 )
 
@@ -195,7 +202,7 @@ def _run_all(
 ) -> tuple[list[VariantResult], bool]:
     """Run all variants, and return their results and whether all runs ended."""
     number, results = len(trace.events), list[VariantResult]()
-    total, before = number * len(variants) * arguments.seeds, 0
+    total, finished = number * len(variants) * arguments.seeds, 0
     with show_progress("running", counts=True) as show:
         for variant in variants:
             runs: list[RunResult] = []
@@ -204,10 +211,10 @@ def _run_all(
                     is_empty=arguments.empty,
                     skips_invalid=arguments.skip_invalid,
                     explained=None if seed else arguments.explain,
-                    advance=lambda done, before=before: show(before + done, total),  # type: ignore[misc]
+                    advance=lambda done, start=finished: show(start + done, total),  # type: ignore[misc]
                 )
                 runs.append(run_trace(scheduler, trace, variant, seed, options))
-                before += number
+                finished += number
                 if runs[-1].events < number:
                     return [*results, VariantResult(variant, tuple(runs))], False
             results.append(VariantResult(variant, tuple(runs)))
@@ -216,8 +223,8 @@ def _run_all(
 
 def _parse_variant(text: str) -> tuple[str, Json, list[Json]]:
     """Parse ``NAME: GROUP.OPTION=VALUE ... change CHANGE,...``."""
-    name, _, rest = text.partition(":")
-    words = iter(rest.split())
+    name, _, description = text.partition(":")
+    words = iter(description.split())
     overrides, changes = list[str](), list[str]()
     for word in words:
         if word != _CHANGE:
@@ -291,10 +298,10 @@ def _iterate_remarks(document: Json) -> Iterator[str]:
         yield f"Interrupted after event {done} of {document['events']} of the last run."
     if skipped := document["skipped"] + first["skipped"]:
         yield f"{format_count(skipped, 'invalid event')} left out."
-    if kept := first["kept_devices"]:
+    if number := first["kept_devices"]:
         yield (
-            f"The fleet file has {format_count(kept, 'server')} of the trace on hosts with NUMA "
-            "nodes or PCI devices: the CPUs, pages and devices that these use stay used."
+            f"The fleet file has {format_count(number, 'server')} of the trace on hosts with NUMA "
+            "nodes or PCI devices: the CPUs, pages and devices of these servers stay used."
         )
     yield _LIMITS
 

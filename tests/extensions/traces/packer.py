@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reference packer for plain flavors: the host with the most free memory gets the server."""
+"""A reference packer for plain flavors, by free memory."""
 
 from dataclasses import dataclass, field
 

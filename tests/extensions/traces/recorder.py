@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server whose events are recorded as a trace, and the reports of its hosts.
+"""Recorder of the events of a server, and reports of its hosts.
 
 The reports are computed from all instances of a host, as nova-compute does, and not from the
 changes that the run of a trace computes.
@@ -55,7 +55,7 @@ class TickingClock:
 
 @dataclass
 class Recorder:
-    """A client of a server, which reports hosts and writes the events to a trace."""
+    """A client of a server that reports hosts and records events."""
 
     client: AdminClient
     reports: dict[str, dict]
@@ -104,9 +104,9 @@ class Recorder:
         if "numa_topology" not in request:
             return
         host = build_topology(self.reports[name]["numa_topology"]["cells"])
-        for other, place in self.hosts.items():
-            if place == name and other != uuid:
-                host = with_usage(host, self.cells[other])
+        for key, place in self.hosts.items():
+            if place == name and key != uuid:
+                host = with_usage(host, self.cells[key])
         wanted = InstanceNUMATopology.from_document(request["numa_topology"])
         self.cells[uuid] = fit_to_host(host, wanted)
 
@@ -166,7 +166,7 @@ class Recorder:
         self.client.put_json(path, current, headers=headers)
 
     def read_allocations(self):
-        """Return the amounts of each instance by provider and class, as the server has them."""
+        """Return the allocations of the server, by instance, provider and class."""
         headers, allocations = {"OpenStack-API-Version": "placement 1.39"}, {}
         for uuid in self.hosts:
             body = self.client.get(f"/placement/allocations/{uuid}", headers=headers).json
@@ -211,7 +211,7 @@ def open_recorder(template, folder, reports, prepare=lambda _client: None, **opt
 
 
 def assert_equal_servers(result, recorder):
-    """Assert that the servers of a run have the recorded hosts and allocations."""
+    """Assert that a run gives the recorded hosts and allocations."""
     servers = result.servers.items()
     assert {uuid: server.host for uuid, server in servers} == recorder.hosts
     assert {uuid: dict(server.amounts) for uuid, server in servers} == recorder.read_allocations()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``trace export``: traces from decisions and from the records of instances."""
+"""``trace export``: traces from decisions and records of instances."""
 
 from datetime import datetime, timedelta
 
@@ -37,7 +37,7 @@ def describe(events):
 
 @pytest.fixture
 def cloud(settings, make_app):
-    """Two hosts, on which a server was created and deleted, and another was refused."""
+    """Two hosts. A server was created and deleted, another was refused."""
     clock = TickingClock(utcnow())
     app = make_app(settings, clock=clock)
     app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])

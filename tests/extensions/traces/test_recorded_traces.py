@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traces of a server that run again under the same settings give the recorded hosts."""
+"""Runs of recorded traces give the recorded hosts and allocations."""
 
 from random import Random
 
@@ -34,7 +34,7 @@ def build_pinning_reports():
 
 
 def add_devices(client):
-    """Add two providers with two FPGAs each below the root provider of each host."""
+    """Add two providers with two FPGAs each to the tree of each host."""
     client.put_json("/placement/resource_classes/CUSTOM_FPGA", {}, headers=HEADERS)
     for host in ("cn1", "cn2", "cn3", "cn4", "cn5"):
         for number in range(2):
@@ -50,7 +50,7 @@ def add_devices(client):
 
 
 def record_random_events(recorder, flavors, random, number=120, **request):
-    """Record creates, deletes, resizes and moves, until some requests are refused."""
+    """Record creates, deletes, resizes and moves."""
     for _ in range(number):
         alive, choice = sorted(recorder.hosts), random.random()
         if not alive or choice < 0.6:
