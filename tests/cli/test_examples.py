@@ -101,6 +101,9 @@ def folder_and_url_of_cloud(tmp_path_factory):
     (folder / "cloud.yaml").write_text(FLEET_FILE_TEXT)
     (folder / "changes.yaml").write_text("- {drain: [cn2]}\n")
     (folder / "placement_sched.conf").write_text(CONF_TEXT)
+    request = {"flavor": "m1.small", "instance_uuids": [INSTANCE_UUID]}
+    event = {"time": "2026-11-01T00:00:00Z", "event": "create", "request": request}
+    (folder / "trace.jsonl").write_text(json.dumps(event))
     (folder / "nova.conf").write_text("[DEFAULT]\ncpu_allocation_ratio = 2.0\n")
     together = {
         "requests": [{"request_spec": make_spec()}, {"request_spec": make_spec()}],

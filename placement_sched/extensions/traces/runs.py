@@ -93,6 +93,7 @@ class RunResult:
     skipped: int = 0
     kept_devices: int = 0
     explanation: Json | None = None
+    is_interrupted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +170,7 @@ class _TraceRun:
         events = self._trace.events
         start, end = events[0].time, events[-1].time
         interval = max((end - start) / SAMPLES, timedelta(seconds=1))
-        due, done = start + interval, 0
+        due, done, is_interrupted = start + interval, 0, False
         try:
             for event in events:
                 while event.time >= due:
@@ -179,7 +180,7 @@ class _TraceRun:
                 done += 1
                 self._options.advance(done)
         except KeyboardInterrupt:
-            end = events[max(done - 1, 0)].time
+            end, is_interrupted = events[max(done - 1, 0)].time, True
         self._sample(end)
         return RunResult(
             seed=self._seed,
@@ -192,6 +193,7 @@ class _TraceRun:
             skipped=self._faults.count,
             kept_devices=self._cloud.kept_devices,
             explanation=self._explanation,
+            is_interrupted=is_interrupted,
         )
 
     def _sample(self, time: datetime) -> None:

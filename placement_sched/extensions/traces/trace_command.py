@@ -149,7 +149,7 @@ def register(commands: Commands) -> None:
     add_output(parser)
     summary = "write the recorded requests and the ends of instances to a trace"
     parser = add_command(group, "export", summary, _run_export, epilog=epilog)
-    parser.add_examples("--since 7d trace.jsonl")
+    parser.add_examples("--since 7d week.jsonl")
     parser.add_argument("file", metavar="FILE", help="the file to write (-: standard output)")
     parser.add_argument(
         "--since",
@@ -215,7 +215,7 @@ def _run_all(
                 )
                 runs.append(run_trace(scheduler, trace, variant, seed, options))
                 finished += number
-                if runs[-1].events < number:
+                if runs[-1].is_interrupted:
                     return [*results, VariantResult(variant, tuple(runs))], False
             results.append(VariantResult(variant, tuple(runs)))
     return results, True

@@ -64,6 +64,7 @@ class Recorder:
     hosts: dict[str, str] = field(default_factory=dict)
     flavors: dict[str, dict] = field(default_factory=dict)
     cells: dict[str, tuple] = field(default_factory=dict)
+    devices: dict[str, str] = field(default_factory=dict)
     number: int = 0
 
     def report(self, *names):
@@ -82,7 +83,17 @@ class Recorder:
         }
         if "numa_topology" in report:
             used["numa_topology"] = self._build_used_topology(name)
+        if "pci_device_pools" in report:
+            used["pci_device_pools"] = self._build_free_pools(name)
         return {**report, **used}
+
+    def _build_free_pools(self, name):
+        vendors = [self.devices.get(uuid) for uuid, host in self.hosts.items() if host == name]
+        pools = [
+            {**pool, "count": pool["count"] - vendors.count(pool["vendor_id"])}
+            for pool in self.reports[name]["pci_device_pools"]
+        ]
+        return [pool for pool in pools if pool["count"]]
 
     def _build_used_topology(self, name):
         cells = self.reports[name]["numa_topology"]["cells"]
@@ -125,6 +136,8 @@ class Recorder:
         self.add("create", uuids, request, decision)
         for uuid, host in zip(uuids, selections, strict=False):
             self._pin(uuid, host, request)
+            for each in request.get("pci_requests", {}).get("requests", ()):
+                self.devices[uuid] = each["spec"][0]["vendor_id"]
             self.hosts[uuid], self.flavors[uuid] = host, flavor
         self.report(*set(selections))
         return uuids if selections else ()

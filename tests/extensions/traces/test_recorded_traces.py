@@ -105,6 +105,25 @@ def test_pinned_cpus_of_a_run_are_the_recorded_ones(sqlite_template, tmp_path):
     assert result.refusals
 
 
+def test_pci_devices_of_a_run_are_the_recorded_ones(sqlite_template, tmp_path):
+    pool = {"product_id": "1572", "numa_node": None, "tags": {"dev_type": "type-PCI"}, "count": 3}
+    pools = [{**pool, "vendor_id": vendor} for vendor in ("8086", "10de")]
+    reports = [make_report(f"cn{number}", pci_device_pools=pools) for number in range(1, 4)]
+    options = {"filter_scheduler__enabled_filters": ["PciPassthroughFilter"], **RANDOM_CHOICES}
+    recorder, settings = open_recorder(sqlite_template, tmp_path, reports, **options)
+    random = Random(4)
+    for _ in range(70):
+        alive = sorted(recorder.hosts)
+        if not alive or random.random() < 0.65:
+            spec = {"vendor_id": random.choice(["8086", "10de"]), "product_id": "1572"}
+            recorder.create(SMALL, pci_requests={"requests": [{"count": 1, "spec": [spec]}]})
+        else:
+            recorder.delete(random.choice(alive))
+    result = run_recorded(recorder, settings, tmp_path)
+    assert_equal_servers(result, recorder)
+    assert {refusal.stage for refusal in result.refusals} == {"PciPassthroughFilter"}
+
+
 @pytest.mark.parametrize("policy", ["anti-affinity", "affinity", "soft-anti-affinity"])
 def test_members_of_server_groups_are_placed_as_recorded(sqlite_template, tmp_path, policy):
     groups = []
