@@ -208,6 +208,26 @@ def test_interrupted_run_prints_what_is_there(run_trace, monkeypatch):
     assert document["variants"][0]["runs"][0]["samples"][-1]["servers"] == 2
 
 
+def test_results_of_finished_runs_are_printed_after_an_interrupt_between_runs(
+    run_trace, monkeypatch
+):
+    initialize, calls = TraceCloud.__init__, []
+
+    def interrupt_second(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        initialize(*arguments, **options)
+
+    monkeypatch.setattr(TraceCloud, "__init__", interrupt_second)
+    events = [build_event(line, "create", line, "small") for line in range(1, 4)]
+    status, output, _ = run_trace(events, "-f", "json", "--as", "now", "--as", PACKED)
+    assert status == INTERRUPTED
+    document = json.loads(output)
+    assert [variant["variant"] for variant in document["variants"]] == ["now"]
+    assert not document["complete"]
+
+
 UUID = make_uuid(1)
 DELETE = f'{{"time": "2026-11-01T02:00:00Z", "event": "delete", "server": "{UUID}"}}'
 CREATE = json.dumps(
