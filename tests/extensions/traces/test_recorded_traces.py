@@ -49,6 +49,23 @@ def add_devices(client):
             )
 
 
+def add_shared_disk(client):
+    """Add a provider of disk that all hosts share."""
+    pool, aggregate = uuid_of("pool"), uuid_of("aggregate")
+    body = {"uuid": pool, "name": "pool"}
+    client.post_json("/placement/resource_providers", body, headers=HEADERS)
+    path = f"/placement/resource_providers/{pool}"
+    inventories = {"DISK_GB": {"total": 300}}
+    body = {"resource_provider_generation": 0, "inventories": inventories}
+    client.put_json(f"{path}/inventories", body, headers=HEADERS)
+    body = {"resource_provider_generation": 1, "traits": ["MISC_SHARES_VIA_AGGREGATE"]}
+    client.put_json(f"{path}/traits", body, headers=HEADERS)
+    for uuid in (pool, *(uuid_of(f"cn{number}") for number in range(1, 6))):
+        path = f"/placement/resource_providers/{uuid}"
+        body = client.get(f"{path}/aggregates", headers=HEADERS).json
+        client.put_json(f"{path}/aggregates", {**body, "aggregates": [aggregate]}, headers=HEADERS)
+
+
 def record_random_events(recorder, flavors, random, number=120, **request):
     """Record creates, deletes, resizes and moves."""
     for _ in range(number):
@@ -81,6 +98,17 @@ def test_run_gives_the_recorded_hosts(sqlite_template, tmp_path, prepare, flavor
     result = run_recorded(recorder, settings, tmp_path)
     assert_equal_servers(result, recorder)
     assert len(result.refusals) > 3
+
+
+def test_disk_that_hosts_share_is_used_up_as_recorded(sqlite_template, tmp_path):
+    reports = [make_report(f"cn{number}", local_gb=0) for number in range(1, 6)]
+    recorder, settings = open_recorder(
+        sqlite_template, tmp_path, reports, add_shared_disk, **RANDOM_CHOICES
+    )
+    record_random_events(recorder, [SMALL, LARGE], Random(5), number=80)
+    result = run_recorded(recorder, settings, tmp_path)
+    assert_equal_servers(result, recorder)
+    assert "DISK_GB" in {refusal.subject for refusal in result.refusals}
 
 
 def test_pinned_cpus_of_a_run_are_the_recorded_ones(sqlite_template, tmp_path):
