@@ -208,19 +208,21 @@ class Recorder:
         return [each[0]["service_host"] for each in body["selections"]], body["decision"]
 
 
-def open_recorder(template, folder, reports, prepare=lambda _client: None, **options):
-    """Return a recorder, and a copy of its database before the first event."""
+def open_recorder(
+    template, folder, reports, prepare=lambda _client: None, read_settings=make_settings, **options
+):
+    """Return a recorder, and settings for a copy of its database before the first event."""
     path = folder / "server.db"
     shutil.copy(template, path)
     clock = TickingClock()
-    app = create_app(make_settings(f"sqlite:///{path}", **options), clock=clock)
+    app = create_app(read_settings(f"sqlite:///{path}", **options), clock=clock)
     recorder = Recorder(AdminClient(app), {each["host"]: each for each in reports}, clock)
     recorder.report()
     prepare(recorder.client)
     start = folder / "start.db"
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(start)) as target:
         source.backup(target)
-    return recorder, make_settings(f"sqlite:///{start}", **options)
+    return recorder, read_settings(f"sqlite:///{start}", **options)
 
 
 def assert_equal_servers(result, recorder):

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of recorded traces give the recorded hosts and allocations."""
 
+from functools import partial
 from random import Random
 
 import pytest
 
 from tests.extensions.traces.recorder import assert_equal_servers, open_recorder, run_recorded
 from tests.support.clouds import uuid_of
+from tests.support.policies import settings_with_policies
 from tests.support.scheduling import make_flavor, make_report
 
 pytestmark = pytest.mark.slow
@@ -109,6 +111,51 @@ def test_disk_that_hosts_share_is_used_up_as_recorded(sqlite_template, tmp_path)
     result = run_recorded(recorder, settings, tmp_path)
     assert_equal_servers(result, recorder)
     assert "DISK_GB" in {refusal.subject for refusal in result.refusals}
+
+
+POLICIES = """
+[DEFAULT]
+service_down_time = 86400
+[packed]
+ram_weight_multiplier = -5.0
+host_subset_size = 2
+[roomy]
+cpu_allocation_ratio = 1.0
+"""
+
+
+def add_policy_aggregates(client):
+    """Add an aggregate of hosts for each policy."""
+    for policy, hosts in (("packed", ["cn1", "cn2", "cn3"]), ("roomy", ["cn4", "cn5"])):
+        body = {"aggregate": {"name": policy}}
+        number = client.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]["id"]
+        path = f"/compute/v2.1/os-aggregates/{number}/action"
+        client.post_json(path, {"set_metadata": {"metadata": {"sched_policy": policy}}})
+        for host in hosts:
+            client.post_json(path, {"add_host": {"host": host}})
+
+
+def test_requests_of_several_policies_are_placed_as_recorded(sqlite_template, tmp_path):
+    reports = [make_report(f"cn{number}", memory_mb=32768) for number in range(1, 6)]
+    recorder, settings = open_recorder(
+        sqlite_template,
+        tmp_path,
+        reports,
+        add_policy_aggregates,
+        partial(settings_with_policies, folder=tmp_path, text=POLICIES),
+    )
+    random = Random(6)
+    for _ in range(80):
+        alive = sorted(recorder.hosts)
+        if not alive or random.random() < 0.7:
+            hints = {"sched_policy": random.choice(["packed", "roomy"])}
+            recorder.create(random.choice([SMALL, LARGE]), scheduler_hints=hints)
+        else:
+            recorder.delete(random.choice(alive))
+    result = run_recorded(recorder, settings, tmp_path)
+    assert_equal_servers(result, recorder)
+    assert result.refusals
+    assert {server.host for server in result.servers.values()} >= {"cn1", "cn4"}
 
 
 def test_pinned_cpus_of_a_run_are_the_recorded_ones(sqlite_template, tmp_path):
