@@ -37,11 +37,12 @@ from placement_sched.store.compute import compute_nodes, instances
 from placement_sched.store.placement import allocations, provider_state
 from placement_sched.store.simulated_changes import SimulatedAllocation
 
-#: Reported amounts that an instance uses: field of a node, and its sign.
-_FIELDS = (
-    *(("vcpus_used", "vcpus", 1), ("memory_mb_used", "memory_mb", 1)),
-    *(("free_ram_mb", "memory_mb", -1), ("local_gb_used", "disk_gb", 1)),
-    *(("free_disk_gb", "disk_gb", -1), ("disk_available_least", "disk_gb", -1)),
+#: Reported amounts that an instance uses: the used amount, its resource class, the field of
+#: :class:`Usage`, and the free amounts.
+_AMOUNTS = (
+    ("vcpus_used", "VCPU", "vcpus", ()),
+    ("memory_mb_used", "MEMORY_MB", "memory_mb", ("free_ram_mb",)),
+    ("local_gb_used", "DISK_GB", "disk_gb", ("free_disk_gb", "disk_available_least")),
 )
 _INSTANCES = "num_instances"
 
@@ -141,36 +142,37 @@ class TracedNodes(HostCache[ComputeNode]):
         self.change(uuid, usage, 1)
         return usage
 
+    def free(self, uuid: str, usage: Usage) -> None:
+        """Subtract a server of the start, which the report of its host may lack."""
+        node, amounts = self.by_uuid[uuid], dict[str, Any]()
+        for name, resource_class, amount, _ in _AMOUNTS:
+            used = getattr(node, name) - node.reserved.get(resource_class, 0)
+            amounts[amount] = min(getattr(usage, amount), max(0, used))
+        self.change(uuid, Usage(**amounts), -1)
+
     def change(self, uuid: str, usage: Usage, sign: int) -> None:
         """Add a usage, times ``sign``, to the report of a node."""
         node = self.by_uuid[uuid]
-        changes: dict[str, Any] = {
-            name: _limit(node, name, value + factor * sign * getattr(usage, amount))
-            for name, amount, factor in _FIELDS
-            if (value := getattr(node, name)) is not None
-        }
+        changes: dict[str, Any] = {}
+        for name, _, amount, free_names in _AMOUNTS:
+            difference = sign * getattr(usage, amount)
+            changes[name] = getattr(node, name) + difference
+            for free_name in free_names:
+                if (free := getattr(node, free_name)) is not None:
+                    changes[free_name] = free - difference
         number = max(0, int(node.stats.get(_INSTANCES, 0)) + sign)
         changes["stats"] = {**node.stats, _INSTANCES: str(number)}
         if usage.cells and node.numa_topology is not None:
             changes["numa_topology"] = _shift_cells(node.numa_topology, usage.cells, sign)
         if usage.devices:
-            used = self._used_devices.setdefault(uuid, Counter())
-            (used.update if sign > 0 else used.subtract)(usage.devices)
+            in_use = self._used_devices.setdefault(uuid, Counter())
+            (in_use.update if sign > 0 else in_use.subtract)(usage.devices)
             counted = [
-                {**pool, "count": pool["count"] - used[_build_pool_key(pool)]}
+                {**pool, "count": pool["count"] - in_use[_build_pool_key(pool)]}
                 for pool in self._pools[uuid]
             ]
             changes["pci_device_pools"] = tuple(pool for pool in counted if pool["count"] > 0)
         self.by_uuid[uuid] = replace(node, **changes)
-
-
-def _limit(node: ComputeNode, name: str, value: int) -> int:
-    """Return a used amount that is at least the reserved amount.
-
-    The report of a host may lack a server of the start.
-    """
-    classes = {"vcpus_used": "VCPU", "memory_mb_used": "MEMORY_MB", "local_gb_used": "DISK_GB"}
-    return max(value, node.reserved.get(classes[name], 0)) if name in classes else value
 
 
 def _build_pool_key(pool: Mapping[str, Any]) -> bytes:
@@ -295,7 +297,7 @@ class TraceCloud:
         if uuid is not None:
             node = self.nodes.by_uuid[uuid]
             self.kept_devices += node.numa_topology is not None or bool(node.pci_device_pools)
-            self.nodes.change(uuid, _read_flavor_usage(record.flavor or {}), -1)
+            self.nodes.free(uuid, _read_flavor_usage(record.flavor or {}))
 
     def get_document(self, uuid: str) -> Json:
         """Return the request of a server."""

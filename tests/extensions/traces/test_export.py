@@ -38,6 +38,10 @@ def describe(events):
 @pytest.fixture
 def cloud(settings, make_app):
     """Two hosts. A server was created and deleted, another was refused."""
+    return make_cloud(settings, make_app)
+
+
+def make_cloud(settings, make_app):
     clock = TickingClock(utcnow())
     app = make_app(settings, clock=clock)
     app.post_json("/scheduler/v1/compute_nodes", [make_report("cn1"), make_report("cn2")])
@@ -106,12 +110,15 @@ def test_exported_trace_gives_the_recorded_hosts(sqlite_template, tmp_path):
     assert result.refusals
 
 
-def test_command_writes_a_trace_that_can_be_read(cloud, run_cli, tmp_path, database):
+def test_command_writes_a_trace_that_can_be_read(
+    sqlite_settings, sqlite_database, make_app, run_cli, tmp_path
+):
+    make_cloud(sqlite_settings, make_app)
     file = tmp_path / "trace.jsonl"
     status, _, errors = run_cli("trace", "export", "--since", "1d", str(file))
     assert status == 0, errors
-    assert describe(read_trace(str(file)).events) == describe(export(database))
-    assert file.read_text() == format_trace(export(database))
+    assert describe(read_trace(str(file)).events) == describe(export(sqlite_database))
+    assert file.read_text() == format_trace(export(sqlite_database))
 
 
 def test_wrong_time_is_an_error(run_cli, tmp_path):

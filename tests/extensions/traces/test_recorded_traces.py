@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of recorded traces give the recorded hosts and allocations."""
 
+import json
 from functools import partial
 from random import Random
 
 import pytest
 
+from placement_sched.extensions.traces.events import format_trace
+from tests.cli.conftest import run_main as run_main  # noqa: PLC0414 - a fixture
 from tests.extensions.traces.recorder import assert_equal_servers, open_recorder, run_recorded
 from tests.support.clouds import uuid_of
 from tests.support.policies import settings_with_policies
@@ -16,10 +19,8 @@ pytestmark = pytest.mark.slow
 SMALL, LARGE = make_flavor(name="small"), make_flavor(name="large", vcpus=4, memory_mb=9000)
 DEVICE = make_flavor(name="device", extra_specs={"resources:CUSTOM_FPGA": "1"})
 HEADERS = {"OpenStack-API-Version": "placement 1.39"}
-RANDOM_CHOICES = {
-    "filter_scheduler__shuffle_best_same_weighed_hosts": True,
-    "filter_scheduler__host_subset_size": 3,
-}
+OPTIONS = {"shuffle_best_same_weighed_hosts": True, "host_subset_size": 3}
+RANDOM_CHOICES = {f"filter_scheduler__{name}": value for name, value in OPTIONS.items()}
 
 
 def build_flat_reports():
@@ -100,6 +101,27 @@ def test_run_gives_the_recorded_hosts(sqlite_template, tmp_path, prepare, flavor
     result = run_recorded(recorder, settings, tmp_path)
     assert_equal_servers(result, recorder)
     assert len(result.refusals) > 3
+
+
+def test_run_on_the_dumped_cloud_gives_the_recorded_hosts(
+    sqlite_template, tmp_path, monkeypatch, run_main
+):
+    recorder, _ = open_recorder(sqlite_template, tmp_path, build_flat_reports(), **RANDOM_CHOICES)
+    record_random_events(recorder, [SMALL, LARGE], Random(7), number=120)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"sqlite:///{tmp_path}/start.db")
+    assert run_main("fleet", "dump", "cloud.yaml")[0] == 0
+    (tmp_path / "trace.jsonl").write_text(format_trace(recorder.events))
+    options = "".join(f"{name} = {value}\n" for name, value in OPTIONS.items())
+    (tmp_path / "nova.conf").write_text(f"[filter_scheduler]\n{options}")
+    status, output, errors = run_main(
+        *("trace", "run", "trace.jsonl", "--fleet", "cloud.yaml", "--nova-conf", "nova.conf"),
+        *("-f", "json"),
+    )
+    assert status == 0, errors
+    (run,) = json.loads(output)["variants"][0]["runs"]
+    assert run["hosts"] == recorder.hosts
+    assert run["refusals"]
 
 
 def test_disk_that_hosts_share_is_used_up_as_recorded(sqlite_template, tmp_path):
