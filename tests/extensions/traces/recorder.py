@@ -211,7 +211,7 @@ class Recorder:
 def open_recorder(
     template, folder, reports, prepare=lambda _client: None, read_settings=make_settings, **options
 ):
-    """Return a recorder, and settings for a copy of its database before the first event."""
+    """Return a recorder, and settings for a copy of the first database."""
     path = folder / "server.db"
     shutil.copy(template, path)
     clock = TickingClock()
