@@ -22,7 +22,12 @@ from placement_sched.cli.arguments import (
     parse_positive_number,
     rejected_arguments,
 )
-from placement_sched.cli.database import read_command_settings, read_configuration
+from placement_sched.cli.database import (
+    add_cloud_sources,
+    find_cloud_source,
+    read_command_settings,
+    read_configuration,
+)
 from placement_sched.cli.main import INTERRUPTED
 from placement_sched.cli.output import (
     Column,
@@ -41,7 +46,6 @@ from placement_sched.extensions.traces.export import export_events
 from placement_sched.extensions.traces.runs import RunOptions, RunResult, Variant, run_trace
 from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.extension import load_hooks
 from placement_sched.model.names import format_count
 from placement_sched.model.short_forms import FORMS, parse_change, parse_overrides
 from placement_sched.operations.fleet.cloud import expand
@@ -145,8 +149,7 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--over-time", metavar="FILE", help="also write the hosts in use over time as CSV"
     )
-    for files in load_hooks("fleet_files"):
-        files.add_arguments(parser, has_login=False)
+    add_cloud_sources(parser, has_login=False)
     add_output(parser)
     summary = "write the recorded requests and the ends of instances to a trace"
     parser = add_command(group, "export", summary, _run_export, epilog=epilog)
@@ -162,7 +165,7 @@ def register(commands: Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Print the comparison of the variants, after Ctrl-C of the finished runs."""
-    if not getattr(arguments, "fleet", None):
+    if find_cloud_source(arguments) is None:
         raise WrongArguments("the run needs a cloud: add --fleet FILE")
     with rejected_arguments():
         trace = read_trace(arguments.trace, skip_invalid=arguments.skip_invalid)
