@@ -92,6 +92,8 @@ MAX_MEMBERSHIPS = 1_000_000
 MAX_FITTED = 1_600
 #: Flavors of a capacity request. Instances of each flavor are counted on all hosts.
 MAX_CAPACITY_FLAVORS = 30
+#: Queries of load in the configuration. Each is sent to Prometheus at every collection.
+MAX_LOAD_QUERIES = 20
 #: Changes of a simulation, such as a drain of hosts.
 MAX_CHANGES = 100
 #: Hosts in a change of a simulation.

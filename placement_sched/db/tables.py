@@ -501,6 +501,31 @@ failover_results = define_table(
     Column("computed_at", Moment, nullable=False),
 )
 
+#: The last value of each query of load for a host or server (``kind``). The value is null if it is
+#: not a number, or if several series have it.
+load_values = define_table(
+    "sched_load_values",
+    Column("kind", String(8), nullable=False),
+    Column("query", String(32), nullable=False),
+    Column("subject", make_exact_text(255), nullable=False),
+    Column("state", String(32), nullable=False),
+    Column("value", sa.Double),
+    Column("smoothed", sa.Double),
+    Column("measured_at", Moment, nullable=False),
+    sa.PrimaryKeyConstraint("kind", "query", "subject"),
+    Index("sched_load_values_subject_idx", "subject"),
+)
+
+#: The last result of each query of load, as JSON.
+load_reports = define_table(
+    "sched_load_reports",
+    Column("kind", String(8), nullable=False),
+    Column("query", String(32), nullable=False),
+    Column("report", LongText, nullable=False),
+    Column("collected_at", Moment, nullable=False),
+    sa.PrimaryKeyConstraint("kind", "query"),
+)
+
 #: The change log: the providers that a transaction wrote, inserted by triggers in that transaction.
 #: ``store/placement/change_log.py`` reads it.
 provider_changes = define_table(

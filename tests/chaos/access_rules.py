@@ -72,6 +72,8 @@ API_ROUTES_BY_CALLERS: Mapping[frozenset[str], str] = {
 /scheduler/v1/explain scheduler:explain POST=.
 /scheduler/v1/capacity scheduler:capacity POST=.
 /scheduler/v1/failover_capacity scheduler:failover_capacity GET=. POST=.
+/scheduler/v1/load scheduler:load GET=list
+/scheduler/v1/load/<path:host> scheduler:load GET=show
 /scheduler/v1/plan scheduler:plan POST=.
 /scheduler/v1/evacuation scheduler:evacuation POST=.
 /scheduler/v1/rebalance scheduler:rebalance POST=.
