@@ -13,7 +13,7 @@ from placement_sched.cli.arguments import Commands, WrongArguments, add_command,
 from placement_sched.cli.database import read_configuration
 from placement_sched.cli.output import Column, Output, make_table, print_output, show_waiting
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
-from placement_sched.errors import Error
+from placement_sched.errors import Invalid
 from placement_sched.extensions.load.collection import collect_load
 from placement_sched.extensions.load.values import HOST, MISSING, OK
 from placement_sched.model.clock import utcnow
@@ -34,8 +34,12 @@ def register(commands: Commands) -> None:
         _run_check,
         epilog=(
             "Without --url or --os-cloud, it sends the queries to Prometheus and stores their\n"
-            "values. With them, it shows the last collection of the server."
+            "values. With them, it shows the last collection of the server.\n\n"
+            "exit status:\n"
+            "  0  every query has a result\n"
+            "  2  a query failed"
         ),
+        wrong_input=2,
     )
     add_common_arguments(parser.add_examples(""))
     summary = "list the load of hosts"
@@ -49,7 +53,7 @@ def register(commands: Commands) -> None:
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
-    """Print the results, and raise :class:`Error` if a query failed."""
+    """Print the results, and raise :class:`Invalid` if a query failed."""
     with open_scheduler(arguments) as scheduler:
         document = scheduler.get("load")
         if scheduler.is_local and document["collects"]:
@@ -64,7 +68,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     if failed:
         query = failed[0]
         others = f", and {len(failed) - 1} more failed" if failed[1:] else ""
-        raise Error(f"{_format_option(query)}: {query['error']}{others}")
+        raise Invalid(f"{_format_option(query)}: {query['error']}{others}")
     return 0
 
 

@@ -57,7 +57,7 @@ def test_check_collects_and_compares_labels_with_hosts(run_load, prometheus):
 def test_check_reports_the_error_of_prometheus_with_the_option(run_load, prometheus):
     prometheus.failure = "400 Bad Request", PARSE_ERROR
     status, out, err = run_load("check", lines=["host_queries = cpu: sum("])
-    assert status == 1
+    assert status == 2
     message = f"[load] host_queries, cpu: Prometheus: {PARSE_ERROR['error']}"
     assert message in out.splitlines()
     assert err == f"placement-sched: {message}\n"
@@ -66,7 +66,7 @@ def test_check_reports_the_error_of_prometheus_with_the_option(run_load, prometh
 def test_check_of_several_failures_counts_the_others(run_load, prometheus):
     prometheus.failure = "502 Bad Gateway", b""
     status, _, err = run_load("check")
-    assert status == 1
+    assert status == 2
     assert err.endswith("to GET /api/v1/query, and 1 more failed\n")
 
 
