@@ -36,7 +36,7 @@ LOG = log.getLogger(__name__)
 LOAD_THREAD, _LEASE = "load", 150
 #: Maximum number of values in a transaction. On SQLite other writers wait for its end.
 _BATCH = 500
-#: Age at which values are deleted, for example of deleted servers.
+#: Maximum age of stored values. Deleted servers leave such values.
 _MAX_STORED = timedelta(days=1)
 
 
@@ -83,7 +83,7 @@ class LoadTask(PeriodicTask):
         now, interval = self._clock(), self._settings.load.interval
         # Another machine's clock may be ahead.
         is_young = all(
-            (report := reports.get((query.kind, query.name)))
+            (report := reports.get(query.key))
             and abs((now - report.collected_at).total_seconds()) < interval
             for query in self._queries
         )
@@ -97,7 +97,7 @@ class LoadTask(PeriodicTask):
 
 
 def collect_load(database: Database, settings: Settings, clock: Clock) -> Mapping[LoadQuery, str]:
-    """Send all queries to Prometheus, store values and reports, and map errors.
+    """Send all queries to Prometheus, store the results, and return errors.
 
     A query that fails has a report with the error, and its values grow old.
     """

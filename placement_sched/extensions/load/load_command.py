@@ -11,7 +11,7 @@ from rich.text import Text
 
 from placement_sched.cli.arguments import Commands, WrongArguments, add_command, add_group
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.output import Column, Output, make_table, print_output, show_waiting
+from placement_sched.cli.output import Column, Output, build_table, print_output, show_waiting
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.errors import Invalid
 from placement_sched.extensions.load.collection import collect_load
@@ -19,9 +19,6 @@ from placement_sched.extensions.load.values import HOST, MISSING, OK
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.names import format_count, suggest_name
-
-#: Seconds of a minute, an hour and a day, for ages.
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def register(commands: Commands) -> None:
@@ -43,7 +40,7 @@ def register(commands: Commands) -> None:
     )
     add_common_arguments(parser.add_examples(""))
     summary = "list the load of hosts"
-    parser = add_command(group, "list", summary, _run_list).add_examples("", "--query cpu")
+    parser = add_command(group, "list", summary, _run_list).add_examples("")
     parser.add_argument("--query", metavar="NAME", help="only the values of this query")
     add_common_arguments(parser)
     summary = "show the load of a host and of its servers"
@@ -66,9 +63,8 @@ def _run_check(arguments: argparse.Namespace) -> int:
     print_output(arguments, Output(output, _CHECK_COLUMNS, queries, report))
     failed = [query for query in queries if query["error"]]
     if failed:
-        query = failed[0]
-        others = f", and {len(failed) - 1} more failed" if failed[1:] else ""
-        raise Invalid(f"{_format_option(query)}: {query['error']}{others}")
+        further = f", and {len(failed) - 1} more failed" if failed[1:] else ""
+        raise Invalid(f"{_format_option(failed[0])}: {failed[0]['error']}{further}")
     return 0
 
 
@@ -119,11 +115,7 @@ def _print_check(document: Json, console: Console) -> None:
     if not document["collects"]:
         _print_text(_describe_absence(document), console)
     if document["queries"]:
-        table = make_table(*(column.name for column in _CHECK_COLUMNS if not column.hidden))
-        for query in document["queries"]:
-            cells = (column.format(query) for column in _CHECK_COLUMNS if not column.hidden)
-            table.add_row(*map(Text, cells))
-        console.print(table)
+        console.print(build_table(_CHECK_COLUMNS, document["queries"]))
     for query in document["queries"]:
         for sentence in _describe_result(query):
             _print_text(f"{_format_option(query)}: {sentence}", console)
@@ -157,15 +149,16 @@ def _describe_result(query: Json) -> Iterator[str]:
             f"{kind}_label. Labels: {labels}"
         )
     if result["unmatched"]:
-        labels = ", ".join(map(_format_unmatched, result["unmatched_labels"]))
+        names = list(map(_format_unmatched, result["unmatched_labels"]))
         yield (
             f"{format_count(result['unmatched'], 'label')} {query['label']} without a {kind}: "
-            f"{labels}{_format_rest(result['unmatched'], result['unmatched_labels'])}"
+            f"{_join_names(result['unmatched'], names)}"
         )
     if result["missing"]:
-        names = ", ".join(result["missing_names"])
-        rest = _format_rest(result["missing"], result["missing_names"])
-        yield f"{format_count(result['missing'], kind)} without a series: {names}{rest}"
+        yield (
+            f"{format_count(result['missing'], kind)} without a series: "
+            f"{_join_names(result['missing'], result['missing_names'])}"
+        )
     if result["several_series"]:
         yield (
             f"{format_count(result['several_series'], kind)} with several series, which have no "
@@ -182,8 +175,9 @@ def _format_unmatched(entry: Json) -> str:
     return f"{entry['label']} (similar to host {similar})" if similar else str(entry["label"])
 
 
-def _format_rest(count: int, names: list[Json]) -> str:
-    return f" and {count - len(names)} more" if count > len(names) else ""
+def _join_names(count: int, names: list[str]) -> str:
+    further = [f"{count - len(names)} more"] if count > len(names) else []
+    return ", ".join([*names, *further])
 
 
 def _format_option(query: Json) -> str:
@@ -201,13 +195,7 @@ def _get_count(name: str, query: Json) -> int | None:
 
 
 def _format_age(name: str, row: Json) -> str:
-    seconds = row[name]
-    if seconds is None:
-        return "-"
-    for size, unit in _UNITS:
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
+    return "-" if row[name] is None else f"{row[name]:,.0f} s"
 
 
 def _format_number(name: str, row: Json) -> str:

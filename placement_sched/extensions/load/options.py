@@ -20,7 +20,7 @@ _QUERY = re.compile(r"\s*([a-z][a-z0-9_]{0,31})\s*:(?!:)\s*(\S.*)", re.DOTALL)
 
 
 class _NamedQuery(types.String):
-    """Type of a PromQL query with a name: ``cpu: 1 - avg by (nodename) (...)``."""
+    """Type of a PromQL query with a name: ``cpu: avg by (nodename) (...)``."""
 
     def __init__(self) -> None:
         super().__init__(type_name="NAME: PROMQL")
@@ -63,16 +63,16 @@ _LOAD = with_help(
     cfg.IntOpt("interval", default=60, min=5, max=MAX_INT),
     "Seconds between two collections, in a process of any server.",
     cfg.IntOpt("max_age", default=180, min=1, max=MAX_INT),
-    "Age in seconds at which a value is old.",
+    "Maximum age of a value in seconds. Older values have the state old.",
     cfg.IntOpt("half_life", default=600, min=0, max=MAX_INT),
-    "Seconds in which the weight of a value in the smoothed value halves. 0: no smoothing.",
+    "Half-life of the weights of the smoothed value, in seconds. 0: no smoothing.",
 )
 
 OPTIONS = {"load": _LOAD}
 
 
 def list_queries(settings: Settings) -> tuple[LoadQuery, ...]:
-    """Return the configured queries, those of hosts first.
+    """Return the configured queries, first the queries of hosts.
 
     Raises :class:`ConfigurationError` for two queries of a name, or too many queries.
     """
@@ -95,12 +95,8 @@ def list_queries(settings: Settings) -> tuple[LoadQuery, ...]:
     return tuple(queries.values())
 
 
-def check_options(settings: Settings) -> list[str]:
-    """Return warnings about options (hook ``config_check``)."""
-    return list(_iterate_warnings(settings))
-
-
-def _iterate_warnings(settings: Settings) -> Iterator[str]:
+def check_options(settings: Settings) -> Iterator[str]:
+    """Yield warnings about options (hook ``config_check``)."""
     options, queries = settings.load, list_queries(settings)
     if queries and not options.prometheus_url:
         yield f"[load] {queries[0].kind}_queries has no effect without prometheus_url"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of ``/load``, which read what the last collection stored."""
+"""Routes of ``/load``, which read the stored values."""
 
 from placement_sched.api.policy import ADMIN_OR_SERVICE, Rule
 from placement_sched.api.routing import ApiCall, ApiResponse, Blueprint
@@ -14,7 +14,7 @@ from placement_sched.api.scheduler.responses import (
 )
 from placement_sched.api.validation import Schemas
 from placement_sched.extensions.load.values import HOST, SERVER, STATES
-from placement_sched.extensions.load.views import list_load, show_host
+from placement_sched.extensions.load.views import LoadView
 from placement_sched.schemas.parts import BOOLEAN, UUID, build_list_schema, make_nullable
 
 _NULLABLE_NUMBER = make_nullable(NUMBER)
@@ -75,14 +75,17 @@ blueprint = Blueprint("load", __name__)
 @blueprint.get("/v1/load", policy="scheduler:load:list", response=LOAD)
 def index(call: ApiCall) -> ApiResponse:
     """List the queries of load with their last results, and the load of hosts."""
-    return ApiResponse(body=call.read(list_load, call.services.settings, call.read_clock()))
+    with call.services.database.read() as connection:
+        view = LoadView(connection, call.services.settings, call.read_clock())
+        return ApiResponse(body=view.list_load())
 
 
 @blueprint.get("/v1/load/<path:host>", policy="scheduler:load:show", response=HOST_LOAD)
 def show(call: ApiCall, host: str) -> ApiResponse:
     """Show the load of a host and of its servers."""
-    settings = call.services.settings
-    return ApiResponse(body=call.read(show_host, settings, host, call.read_clock()))
+    with call.services.database.read() as connection:
+        view = LoadView(connection, call.services.settings, call.read_clock())
+        return ApiResponse(body=view.show_host(host))
 
 
 BLUEPRINTS = (blueprint,)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import delete, not_, or_, select
+from sqlalchemy import case, delete, func, not_, or_, select
 
 from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes, instances, load_reports, load_values
@@ -86,6 +86,23 @@ def read_reports(connection: Connection) -> dict[tuple[str, str], QueryReport]:
     return {
         (row.kind, row.query): _build_report(row)
         for row in connection.execute(select(load_reports))
+    }
+
+
+def read_ages(
+    connection: Connection, before: datetime
+) -> dict[tuple[str, str], tuple[datetime, datetime, int]]:
+    """Map kinds and names of queries to the times of their values.
+
+    These are the first time, the last time, and the number of values before a time.
+    """
+    moment = _VALUES.measured_at
+    old_count = func.sum(case((moment < before, 1), else_=0))
+    query = select(_VALUES.kind, _VALUES.query, func.min(moment), func.max(moment), old_count)
+    query = query.group_by(_VALUES.kind, _VALUES.query)
+    return {
+        (kind, name): (oldest, youngest, int(count))
+        for kind, name, oldest, youngest, count in connection.execute(query)
     }
 
 

@@ -7,7 +7,7 @@ is not a number, are states without a value.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from math import isfinite
 
@@ -17,7 +17,7 @@ from placement_sched.model.document import Json
 HOST, SERVER = "host", "server"
 
 OK = "ok"
-#: The value is older than ``[load] max_age``, or the last query failed for so long.
+#: The value is older than ``[load] max_age``.
 OLD = "old"
 #: The value of a host is below 0 or above 1.
 OUT_OF_RANGE = "out_of_range"
@@ -45,6 +45,11 @@ class LoadQuery:
     label: str
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Return kind and name, which are unique."""
+        return self.kind, self.name
+
+    @property
     def option(self) -> str:
         """Return the option and the name of the query, for messages."""
         return f"[load] {self.kind}_queries, {self.name}"
@@ -64,7 +69,7 @@ class LoadValue:
     """The last value of a query for a host or server.
 
     ``value`` and ``smoothed`` are None unless the state is ``ok`` or ``out_of_range``.
-    ``measured_at`` is the time at which Prometheus evaluated the query.
+    ``measured_at`` is the time of Prometheus' evaluation.
     """
 
     subject: str
@@ -73,13 +78,9 @@ class LoadValue:
     smoothed: float | None
     measured_at: datetime
 
-    def compute_age(self, now: datetime) -> float:
-        """Return the age in seconds."""
-        return max(0.0, (now - self.measured_at).total_seconds())
-
     def find_state(self, now: datetime, max_age: float) -> str:
         """Return the state at a time, ``max_age`` in seconds."""
-        return OLD if self.compute_age(now) > max_age else self.state
+        return OLD if (now - self.measured_at).total_seconds() > max_age else self.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,11 @@ class QueryReport:
         return document
 
 
+def compute_age(moment: datetime | None, now: datetime) -> float | None:
+    """Return the age of a time in seconds, rounded for clients."""
+    return None if moment is None else round(max(0.0, (now - moment).total_seconds()), 3)
+
+
 def evaluate_series(
     query: LoadQuery, series: Sequence[Series], subjects: Mapping[str, str], now: datetime
 ) -> tuple[QueryReport, list[LoadValue]]:
@@ -139,7 +145,7 @@ def evaluate_series(
             unmatched.add(label)
         else:
             by_subject.setdefault(subject, []).append(each)
-    values = [_judge(query.kind, name, found, now) for name, found in by_subject.items()]
+    values = [_judge(query.kind, name, items, now) for name, items in by_subject.items()]
     counts = Counter(value.state for value in values)
     missing = sorted(set(subjects.values()) - by_subject.keys())
     report = QueryReport(
@@ -173,21 +179,19 @@ def smooth_values(
         if average is not None and half_life and last and last.smoothed is not None:
             elapsed = max(0.0, (each.measured_at - last.measured_at).total_seconds())
             average += (last.smoothed - average) * 0.5 ** (elapsed / half_life)
-        smoothed.append(LoadValue(each.subject, each.state, each.value, average, each.measured_at))
+        smoothed.append(replace(each, smoothed=average))
     return smoothed
 
 
-def _judge(kind: str, subject: str, found: Sequence[Series], now: datetime) -> LoadValue:
+def _judge(kind: str, subject: str, series: Sequence[Series], now: datetime) -> LoadValue:
     # A clock of Prometheus that is ahead must not make values younger.
-    measured_at = min(now, *(each.time for each in found))
-    value: float | None = found[0].value
-    state = OK
-    if len(found) > 1:
-        state, value = SEVERAL_SERIES, None
-    elif not isfinite(found[0].value):
-        state, value = NOT_A_NUMBER, None
-    elif kind == HOST and not 0 <= found[0].value <= 1:
-        state = OUT_OF_RANGE
+    measured_at = min(now, *(each.time for each in series))
+    if len(series) > 1:
+        return LoadValue(subject, SEVERAL_SERIES, None, None, measured_at)
+    value = series[0].value
+    if not isfinite(value):
+        return LoadValue(subject, NOT_A_NUMBER, None, None, measured_at)
+    state = OUT_OF_RANGE if kind == HOST and not 0 <= value <= 1 else OK
     return LoadValue(subject, state, value, None, measured_at)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON of load: queries with their last results, and the values of hosts and servers."""
+"""JSON of load: queries with their results, and values of subjects."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
@@ -12,129 +12,97 @@ from placement_sched.extensions.load.options import list_queries
 from placement_sched.extensions.load.values import (
     HOST,
     MISSING,
-    OLD,
     SERVER,
     LoadQuery,
     LoadValue,
-    QueryReport,
+    compute_age,
 )
 from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
 
-#: The values of a kind, by query and subject.
-Values = Mapping[str, Mapping[str, LoadValue]]
 
+class LoadView:
+    """View of the stored load at a time, with the queries of the settings."""
 
-def list_load(connection: Connection, settings: Settings, now: datetime) -> Json:
-    """Return all queries with their last results, and the values of all hosts."""
-    options, queries = settings.load, list_queries(settings)
-    reports = store.read_reports(connection)
-    values = {HOST: store.read_values(connection, HOST), SERVER: {}}
-    if any(query.kind == SERVER for query in queries):
-        values[SERVER] = store.read_values(connection, SERVER)
-    hosts = sorted(set(store.map_host_labels(connection).values()))
-    return {
-        "collects": bool(options.prometheus_url and queries),
-        "interval": options.interval,
-        "max_age": options.max_age,
-        "half_life": options.half_life,
-        "queries": [
-            _render_query(
-                query,
-                reports.get((query.kind, query.name)),
-                list(values[query.kind].get(query.name, {}).values()),
-                now,
-                options.max_age,
-            )
-            for query in queries
-        ],
-        "hosts": [
-            {
-                "host": host,
-                "values": _render_values(host, HOST, queries, values[HOST], now, options.max_age),
+    def __init__(self, connection: Connection, settings: Settings, now: datetime) -> None:
+        self._connection, self._options, self._now = connection, settings.load, now
+        self._queries = list_queries(settings)
+
+    def list_load(self) -> Json:
+        """Return all queries with their results, and the values of hosts."""
+        options = self._options
+        values = store.read_values(self._connection, HOST)
+        hosts = sorted(set(store.map_host_labels(self._connection).values()))
+        return {
+            "collects": bool(options.prometheus_url and self._queries),
+            **{name: options[name] for name in ("interval", "max_age", "half_life")},
+            "queries": self._render_queries(),
+            "hosts": [
+                {"host": host, "values": self._render_values(HOST, host, values)} for host in hosts
+            ],
+        }
+
+    def show_host(self, host: str) -> Json:
+        """Return the values of a host and its servers.
+
+        Raises :class:`NotFound` for an unknown host.
+        """
+        hosts = set(store.map_host_labels(self._connection).values())
+        if host not in hosts:
+            suggestion = suggest_name("host", host, hosts)
+            raise NotFound(f"there is no host {host!r}{suggestion}", code="scheduler.not_found")
+        servers = store.list_servers(self._connection, host)
+        of_servers = store.read_values(self._connection, SERVER, servers)
+        of_host = store.read_values(self._connection, HOST, [host])
+        return {
+            "host": host,
+            "values": self._render_values(HOST, host, of_host),
+            "servers": [
+                {"uuid": uuid, "values": self._render_values(SERVER, uuid, of_servers)}
+                for uuid in servers
+            ],
+        }
+
+    def _render_values(
+        self, kind: str, subject: str, values: Mapping[str, Mapping[str, LoadValue]]
+    ) -> list[Json]:
+        return [
+            {"query": query.name, **self._render_value(values.get(query.name, {}).get(subject))}
+            for query in self._queries
+            if query.kind == kind
+        ]
+
+    def _render_value(self, value: LoadValue | None) -> Json:
+        if value is None:
+            empty = dict.fromkeys(("value", "smoothed", "measured_at", "age"))
+            return {"state": MISSING, **empty}
+        return {
+            "state": value.find_state(self._now, self._options.max_age),
+            "value": value.value,
+            "smoothed": value.smoothed,
+            "measured_at": value.measured_at.isoformat(),
+            "age": compute_age(value.measured_at, self._now),
+        }
+
+    def _render_queries(self) -> list[Json]:
+        reports = store.read_reports(self._connection)
+        limit = self._now - timedelta(seconds=self._options.max_age)
+        ages = store.read_ages(self._connection, limit)
+
+        def render(query: LoadQuery) -> Json:
+            report = reports.get(query.key)
+            oldest, youngest, old_count = ages.get(query.key, (None, None, 0))
+            return {
+                "kind": query.kind,
+                "name": query.name,
+                "query": query.expression,
+                "label": query.label,
+                "old": old_count,
+                "youngest": compute_age(youngest, self._now),
+                "oldest": compute_age(oldest, self._now),
+                "collected_at": report and report.collected_at.isoformat(),
+                "error": report and report.error,
+                "result": report.render_counts() if report and report.error is None else None,
             }
-            for host in hosts
-        ],
-    }
 
-
-def show_host(connection: Connection, settings: Settings, host: str, now: datetime) -> Json:
-    """Return the values of a host and of its servers.
-
-    Raises :class:`NotFound` for an unknown host.
-    """
-    hosts = set(store.map_host_labels(connection).values())
-    if host not in hosts:
-        suggestion = suggest_name("host", host, hosts)
-        raise NotFound(f"there is no host {host!r}{suggestion}", code="scheduler.not_found")
-    queries, max_age = list_queries(settings), settings.load.max_age
-    servers = store.list_servers(connection, host)
-    of_host = store.read_values(connection, HOST, [host])
-    of_servers = store.read_values(connection, SERVER, servers)
-    return {
-        "host": host,
-        "values": _render_values(host, HOST, queries, of_host, now, max_age),
-        "servers": [
-            {
-                "uuid": uuid,
-                "values": _render_values(uuid, SERVER, queries, of_servers, now, max_age),
-            }
-            for uuid in servers
-        ],
-    }
-
-
-def _render_values(
-    subject: str,
-    kind: str,
-    queries: Iterable[LoadQuery],
-    values: Values,
-    now: datetime,
-    max_age: float,
-) -> list[Json]:
-    return [
-        _render_value(query.name, values.get(query.name, {}).get(subject), now, max_age)
-        for query in queries
-        if query.kind == kind
-    ]
-
-
-def _render_value(name: str, value: LoadValue | None, now: datetime, max_age: float) -> Json:
-    if value is None:
-        empty = dict.fromkeys(("value", "smoothed", "measured_at", "age"))
-        return {"query": name, "state": MISSING, **empty}
-    return {
-        "query": name,
-        "state": value.find_state(now, max_age),
-        "value": value.value,
-        "smoothed": value.smoothed,
-        "measured_at": value.measured_at.isoformat(),
-        "age": round(value.compute_age(now), 3),
-    }
-
-
-def _render_query(
-    query: LoadQuery,
-    report: QueryReport | None,
-    values: Sequence[LoadValue],
-    now: datetime,
-    max_age: float,
-) -> Json:
-    ages = [value.compute_age(now) for value in values]
-    document: Json = {
-        "kind": query.kind,
-        "name": query.name,
-        "query": query.expression,
-        "label": query.label,
-        "old": sum(value.find_state(now, max_age) == OLD for value in values),
-        "youngest": round(min(ages), 3) if ages else None,
-        "oldest": round(max(ages), 3) if ages else None,
-        "collected_at": None,
-        "error": None,
-        "result": None,
-    }
-    if report is not None:
-        document |= {"collected_at": report.collected_at.isoformat(), "error": report.error}
-        if report.error is None:
-            document["result"] = report.render_counts()
-    return document
+        return [render(query) for query in self._queries]

@@ -31,7 +31,7 @@ class FakePrometheus(FakeService):
 
 
 def build_vector(*values, time=RECORDED_AT, **series):
-    """Build the response with a series per pair of labels and value, or per host."""
+    """Build a response with a series per pair or host."""
     pairs = [*values, *(({"nodename": host}, value) for host, value in series.items())]
     result = [{"metric": labels, "value": [time, str(value)]} for labels, value in pairs]
     return {"status": "success", "data": {"resultType": "vector", "result": result}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's Prometheus, with samples of known series around the present."""
+"""Debian's Prometheus, with samples of an exposition."""
 
 import subprocess
 import time
@@ -18,15 +18,17 @@ STEP, BEFORE, AFTER = 15, 900, 1_800
 
 
 def build_openmetrics(exposition: str, now: int) -> str:
-    """Build samples from an exposition whose counters have a rate per second after ``+``.
+    """Build samples from an exposition with rates of counters.
+
+    A rate per second begins with ``+``.
 
     A line with ``stopped`` has no sample in the last ten minutes. A line with ``reset`` begins
     again at 0, before the sample two minutes ago.
     """
     lines = []
     for line in exposition.strip().splitlines():
-        series, _, rest = line.rpartition("} ")
-        value, *words = rest.split()
+        series, _, sample = line.rpartition("} ")
+        value, *words = sample.split()
         rate = sum(float(word) for word in words if word.startswith("+"))
         end = -600 if "stopped" in words else AFTER
         for moment in range(-BEFORE, end + 1, STEP):
@@ -46,8 +48,8 @@ def run_prometheus_with(exposition: str, folder: Path) -> Iterator[str]:
     command = [promtool, "tsdb", "create-blocks-from", "openmetrics", str(samples), str(data)]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     (folder / "prometheus.yml").write_text("global: {}\n")
-    with reserve_port() as held, (folder / "prometheus.log").open("w") as log:
-        url = f"http://127.0.0.1:{held.getsockname()[1]}"
+    with reserve_port() as port_holder, (folder / "prometheus.log").open("w") as log:
+        url = f"http://127.0.0.1:{port_holder.getsockname()[1]}"
         process = subprocess.Popen(
             [
                 *(program, f"--config.file={folder}/prometheus.yml"),

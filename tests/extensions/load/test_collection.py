@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collection of load: states of hosts and servers, a single collector, and failures."""
+"""The collection of load: states, a single collector, and failures."""
 
 import threading
 from datetime import datetime, timedelta
@@ -36,7 +36,7 @@ def clock():
 
 @pytest.fixture
 def make_cloud(make_app, with_load, clock):
-    """Return a function that makes an application on a cloud of cn1 and cn2, and collects load."""
+    """Return a function that makes an application with cn1 and cn2."""
 
     def make(settings, **options):
         settings = with_load(settings, **options)
@@ -86,7 +86,7 @@ def test_values_of_hosts_and_servers_are_stored(settings, make_cloud, prometheus
 
 
 def offset_of_utc(clock):
-    """Return the seconds from local time to UTC, since ``clock`` has naive UTC."""
+    """Return the seconds between local time and UTC."""
     return clock.now.astimezone().utcoffset().total_seconds()
 
 
@@ -164,8 +164,8 @@ def test_ten_thousand_hosts_are_stored_in_short_transactions(
     loaded = with_load(settings)
     collect_load(database, loaded, clock)
     assert (len(sizes), max(sizes)) == (20, 500)
-    other = make_app(loaded.with_overrides({"load.prometheus_url": None}), clock=clock)
-    assert read_hosts(other) == {
+    reader = make_app(loaded.with_overrides({"load.prometheus_url": None}), clock=clock)
+    assert read_hosts(reader) == {
         name: {"cpu": ("ok", number / 10_000)} for number, name in enumerate(names)
     }
 
@@ -175,7 +175,7 @@ def test_one_process_collects_and_another_reads(sqlite_settings, make_app, with_
     first, second = make_app(settings), make_app(settings)
     first.post_json(NODES_PATH, [make_report("cn1")])
     join_threads(LOAD_THREAD)
-    assert [seen[2] for seen in prometheus.seen] == ["cpu"]
+    assert [request[2] for request in prometheus.seen] == ["cpu"]
     second.get(LOAD_PATH)
     join_threads(LOAD_THREAD)
     assert len(prometheus.seen) == 1

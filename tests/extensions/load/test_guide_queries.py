@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queries of the guide, with Debian's Prometheus and the expositions of exporters."""
+"""The queries of the guide, with Debian's Prometheus."""
 
 import re
 
@@ -117,14 +117,14 @@ def test_query_of_the_guide_has_the_value_of_direct_arithmetic(
     services = app.app.services
     assert collect_load(services.database, settings, services.clock) == {}
     reader = make_app(settings.with_overrides({"load.prometheus_url": None}))
-    found = {query.name: {} for query in list_queries(settings)}
+    states = {query.name: {} for query in list_queries(settings)}
     for host in reader.get("/scheduler/v1/load").json["hosts"]:
         document = reader.get(f"/scheduler/v1/load/{host['host']}").json
         subjects = [(host["host"], document["values"])]
         subjects += [(server["uuid"], server["values"]) for server in document["servers"]]
         for subject, values in subjects:
             for value in values:
-                found[value["query"]][subject] = value["state"], value["value"]
+                states[value["query"]][subject] = value["state"], value["value"]
     expected = {
         query: {
             subject: (state, None if value is None else pytest.approx(value, abs=1e-9))
@@ -132,7 +132,7 @@ def test_query_of_the_guide_has_the_value_of_direct_arithmetic(
         }
         for query, subjects in EXPECTED[heading].items()
     }
-    assert found == expected
+    assert states == expected
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of load, on a database and on a server, and the messages of a check."""
+"""The commands of load, on a database and a server."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tests.support.scheduling import make_report, make_uuid
 
 @pytest.fixture
 def run_load(run_cli, sqlite_app, prometheus, tmp_path):
-    """Return a function that runs a command of load with options, on cn1 and cn2.example.org."""
+    """Return a function that runs a command of load, on two hosts."""
     sqlite_app.post_json(NODES_PATH, [make_report("cn1"), make_report("cn2.example.org")])
     place_instance_on_host(sqlite_app, 7, "cn1")
     file = tmp_path / "load.conf"
@@ -92,11 +92,11 @@ def test_check_of_a_server_shows_its_last_collection(run_load, run_main, sqlite_
     """Also as JSON: it has the queries, and not the values of all hosts."""
     set_values(prometheus, "cpu", cn1=0.5)
     run_load("check")
-    seen = len(prometheus.seen)
+    request_count = len(prometheus.seen)
     with serve_application(sqlite_app.app) as url:
         status, out, err = run_main("load", "check", "--url", url, "-f", "json")
     # The server has no [load], so that it has no queries.
-    assert (status, err, len(prometheus.seen)) == (0, "", seen)
+    assert (status, err, len(prometheus.seen)) == (0, "", request_count)
     document = json.loads(out)
     assert (document["queries"], "hosts" in document) == ([], False)
 

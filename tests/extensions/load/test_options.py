@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of [load], their errors, and warnings about options without effect."""
+"""The options of [load], their errors and warnings."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_queries_of_a_file_are_read_with_their_commas_and_colons(tmp_path):
         LoadQuery("host", "psi", "up", "nodename"),
         LoadQuery("server", "cpu", "up", "uuid"),
     )
-    assert check_options(settings) == []
+    assert list(check_options(settings)) == []
 
 
 @pytest.mark.parametrize(

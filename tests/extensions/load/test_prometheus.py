@@ -51,7 +51,7 @@ def test_ten_thousand_series_are_read(prometheus, make_client):
 )
 def test_token_or_password_is_sent(prometheus, make_client, options, header):
     make_client(**options).query("cpu")
-    assert [seen[1] for seen in prometheus.seen] == [header]
+    assert [request[1] for request in prometheus.seen] == [header]
 
 
 def test_path_of_the_address_is_kept(prometheus, make_client):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routes of load: hosts and queries without and with a collection, and wrong hosts."""
+"""The routes of load, before and after a collection."""
 
 from contextlib import closing
 
@@ -17,7 +17,7 @@ LOAD_PATH = "/scheduler/v1/load"
 
 @pytest.fixture
 def app(sqlite_settings, make_app, with_load):
-    """An application whose tasks do not collect, on hosts with a slash and a space."""
+    """An application without collections, on hosts with a slash and a space."""
     app = make_app(with_load(sqlite_settings, prometheus_url=None, server_queries=["ram: ram"]))
     app.post_json(NODES_PATH, [make_report("cn 1"), make_report("rack/cn2")])
     return app
