@@ -2,7 +2,7 @@
 """``load``: load of hosts and servers, and a check of the queries."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from operator import itemgetter
 
@@ -148,26 +148,18 @@ def _describe_result(query: Json) -> Iterator[str]:
             f"{result['without_label']} series without the label {query['label']}, see [load] "
             f"{kind}_label. Labels: {labels}"
         )
-    if result["unmatched"]:
-        names = list(map(_format_unmatched, result["unmatched_labels"]))
-        yield (
-            f"{format_count(result['unmatched'], 'label')} {query['label']} without a {kind}: "
-            f"{_join_names(result['unmatched'], names)}"
-        )
-    if result["missing"]:
-        yield (
-            f"{format_count(result['missing'], kind)} without a series: "
-            f"{_join_names(result['missing'], result['missing_names'])}"
-        )
-    if result["several_series"]:
-        yield (
-            f"{format_count(result['several_series'], kind)} with several series, which have no "
-            "value. Aggregate them in the query"
-        )
-    if result["not_a_number"]:
-        yield f"{format_count(result['not_a_number'], 'value')} NaN or infinite"
-    if result["out_of_range"]:
-        yield f"{format_count(result['out_of_range'], 'value')} outside 0 to 1"
+    if count := result["unmatched"]:
+        names = _join_names(count, map(_format_unmatched, result["unmatched_labels"]))
+        yield f"{format_count(count, 'label')} {query['label']} without a {kind}: {names}"
+    if count := result["missing"]:
+        names = _join_names(count, result["missing_names"])
+        yield f"{format_count(count, kind)} without a series: {names}"
+    if count := result["several_series"]:
+        yield f"{format_count(count, kind)} with several series: aggregate them in the query"
+    if count := result["not_a_number"]:
+        yield f"{format_count(count, 'value')} NaN or infinite"
+    if count := result["out_of_range"]:
+        yield f"{format_count(count, 'value')} outside 0 to 1"
 
 
 def _format_unmatched(entry: Json) -> str:
@@ -175,7 +167,8 @@ def _format_unmatched(entry: Json) -> str:
     return f"{entry['label']} (similar to host {similar})" if similar else str(entry["label"])
 
 
-def _join_names(count: int, names: list[str]) -> str:
+def _join_names(count: int, examples: Iterable[str]) -> str:
+    names = list(examples)
     further = [f"{count - len(names)} more"] if count > len(names) else []
     return ", ".join([*names, *further])
 

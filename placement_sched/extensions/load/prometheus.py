@@ -31,8 +31,11 @@ class Prometheus:
         elif options.prometheus_username:
             pair = f"{options.prometheus_username}:{options.prometheus_password or ''}"
             headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        session = make_session(cacert=options.prometheus_cafile)
+        # The login must not be sent to another address.
+        session.redirect = False
         adapter = Adapter(
-            make_session(cacert=options.prometheus_cafile, timeout=options.prometheus_timeout),
+            session,
             endpoint_override=options.prometheus_url,
             additional_headers=headers,
             # The next collection is the retry.

@@ -39,10 +39,11 @@ def test_check_collects_and_compares_labels_with_hosts(run_load, prometheus):
     set_values(prometheus, "ram", ({"instance_id": make_uuid(7)}, "NaN"))
     status, out, err = run_load("check")
     assert (status, err) == (0, "")
-    rows = [line.split() for line in out.splitlines() if line.startswith(("cpu", "ram"))]
+    # Without the ages
+    rows = [line.split()[:-4] for line in out.splitlines() if line.startswith(("cpu", "ram"))]
     assert rows == [
-        ["cpu", "host", "ok", "4", "1", "2", "1", "1", "0", "s", "0", "s"],
-        ["ram", "server", "ok", "1", "1", "0", "0", "0", "0", "s", "0", "s"],
+        ["cpu", "host", "ok", "4", "1", "2", "1", "1"],
+        ["ram", "server", "ok", "1", "1", "0", "0", "0"],
     ]
     cpu = "[load] host_queries, cpu"
     assert out.splitlines()[-5:] == [
@@ -84,7 +85,7 @@ def test_check_shows_several_series_and_an_empty_result(run_load, prometheus):
     set_values(prometheus, "cpu", ({"nodename": "cn1", "cpu": "0"}, 0.1), cn1=0.2)
     status, out, _ = run_load("check")
     assert status == 0
-    assert "1 host with several series, which have no value. Aggregate them in the query" in out
+    assert "1 host with several series: aggregate them in the query" in out
     assert "[load] server_queries, ram: Prometheus has no series for it" in out
 
 
@@ -120,10 +121,11 @@ def test_show_has_the_values_of_host_and_servers(run_load, prometheus):
     status, out, _ = run_load("show", "cn1")
     assert status == 0
     rows = [line.split() for line in out.splitlines()[2:]]
-    assert rows == [
-        ["-", "cpu", "ok", "0.250", "0.250", "0", "s"],
-        [make_uuid(7), "ram", "ok", "3.500", "3.500", "0", "s"],
+    assert [row[:-2] for row in rows] == [
+        ["-", "cpu", "ok", "0.250", "0.250"],
+        [make_uuid(7), "ram", "ok", "3.500", "3.500"],
     ]
+    assert {row[-1] for row in rows} == {"s"}
     document = json.loads(run_load("show", "cn1", "-f", "json")[1])
     assert document["servers"][0]["values"][0]["value"] == 3.5
     assert run_load("show", "cn1", lines=[])[1] == "[load] has no queries\n"

@@ -12,7 +12,7 @@ from placement_sched.errors import ServiceFailed
 from placement_sched.extensions.load.prometheus import Prometheus
 from placement_sched.extensions.load.values import Series
 from tests.extensions.load.fake_prometheus import PARSE_ERROR, FakePrometheus, build_vector
-from tests.support.loopback import reserve_port, run_fake_service
+from tests.support.loopback import reserve_port, run_fake_service, send_json, serve_application
 
 
 @pytest.fixture
@@ -93,6 +93,17 @@ def test_wrong_response_is_an_error(prometheus, make_client, failure, words):
         make_client().query("cpu")
     assert words in caught.value.detail
     assert len(prometheus.seen) == 1  # no retry
+
+
+def test_login_is_not_sent_to_another_address(prometheus, make_client):
+    def redirect(_environ, start_response):
+        return send_json(start_response, "302 Found", {}, ("Location", prometheus.url))
+
+    with serve_application(redirect) as url:
+        client = make_client(prometheus_url=url, prometheus_token="secret")
+        with pytest.raises(ServiceFailed, match="answered 302 Found"):
+            client.query("cpu")
+    assert prometheus.seen == []
 
 
 def test_absent_prometheus_is_an_error(make_client):
