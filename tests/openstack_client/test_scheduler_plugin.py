@@ -82,6 +82,15 @@ def test_openstack_scheduler_commands_print_capacity_plan_and_policies(client, r
     assert {"Option", "Value", "From", "Place"} == set(options[0])
 
 
+def test_openstack_scheduler_load_reads_the_server(client, reported_hosts):
+    """The server has no queries, so that its hosts have no values."""
+    assert client.get_json("scheduler", "load", "list") == []
+    assert client.get_json("scheduler", "load", "show", reported_hosts[0]) == []
+    assert client.get_json("scheduler", "load", "check") == []
+    done = client.run("scheduler", "load", "check")
+    assert done.stdout.startswith("[load] has no host_queries: no load is collected\n")
+
+
 @pytest.mark.usefixtures("reported_hosts")
 def test_openstack_scheduler_error_is_reported_in_one_line(client):
     done = client.run("scheduler", "host", "show", "cn")

@@ -17,6 +17,8 @@ from placement_sched.extensions.load.values import Series
 
 _PATH = "/api/v1/query"
 _ANY_STATUS = range(1000)
+#: Maximum length of a message of Prometheus, which may repeat the query and labels.
+_MAX_MESSAGE = 1_000
 #: The first second after the last year that Python has.
 _MAX_TIME = 253_402_300_800
 
@@ -65,7 +67,7 @@ class Prometheus:
         if document.get("status") == "success" and response.status == 200:
             return document.get("data")
         if document.get("status") == "error":
-            message = " ".join(str(document.get("error")).split())
+            message = " ".join(str(document.get("error")).split())[:_MAX_MESSAGE]
             raise self._service.build_failure(f"Prometheus: {message}")
         problem = f"{self._service.url} answered {response.status} {response.reason} to GET {_PATH}"
         if response.status in {401, 403}:

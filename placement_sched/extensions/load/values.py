@@ -178,7 +178,8 @@ def smooth_values(
         average, last = each.value, previous.get(each.subject)
         if average is not None and half_life and last and last.smoothed is not None:
             elapsed = max(0.0, (each.measured_at - last.measured_at).total_seconds())
-            average += (last.smoothed - average) * 0.5 ** (elapsed / half_life)
+            weight = 0.5 ** (elapsed / half_life)
+            average = weight * last.smoothed + (1 - weight) * average
         smoothed.append(replace(each, smoothed=average))
     return smoothed
 

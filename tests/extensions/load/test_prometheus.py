@@ -67,6 +67,7 @@ def test_path_of_the_address_is_kept(prometheus, make_client):
             ("503 Service Unavailable", {"status": "error", "error": "query timed out\nin eval"}),
             "Prometheus: query timed out in eval",
         ),
+        (("422 Unprocessable", {"status": "error", "error": "x" * 5000}), "x" * 1000),
         (("401 Unauthorized", b"Unauthorized\n"), "401 Unauthorized to GET /api/v1/query. Check"),
         (("403 Forbidden", b""), "403 Forbidden to GET /api/v1/query. Check [load]"),
         (("502 Bad Gateway", b"<html>"), "answered 502 Bad Gateway to GET /api/v1/query"),
@@ -92,6 +93,7 @@ def test_wrong_response_is_an_error(prometheus, make_client, failure, words):
     with pytest.raises(ServiceFailed) as caught:
         make_client().query("cpu")
     assert words in caught.value.detail
+    assert len(caught.value.detail) < 1100
     assert len(prometheus.seen) == 1  # no retry
 
 
@@ -128,5 +130,7 @@ def test_certificate_is_verified_with_the_configured_ca(make_client, tmp_path):
     service = FakePrometheus()
     with run_fake_service(service, context):
         assert make_client(prometheus_url=service.url, prometheus_cafile=str(file)).query("x") == []
+        with pytest.raises(ServiceFailed, match=r"absent\.pem"):
+            make_client(prometheus_url=service.url, prometheus_cafile="absent.pem").query("x")
         with pytest.raises(ServiceFailed, match="certificate"):
             make_client(prometheus_url=service.url).query("x")

@@ -143,6 +143,12 @@ def test_average_begins_with_the_first_value_after_an_error():
     assert smooth_values([broken], {"cn1": new}, 600) == [broken]
 
 
+def test_average_of_the_largest_numbers_is_finite():
+    last = LoadValue("uuid", OK, -1e308, -1e308, NOW)
+    new = LoadValue("uuid", OK, 1e308, None, NOW + timedelta(seconds=600))
+    assert smooth_values([new], {"uuid": last}, 600) == [replace(new, smoothed=0.0)]
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 10_000)), min_size=1))
 def test_average_stays_between_the_lowest_and_the_highest_value(steps):
     values, moment = {}, NOW
