@@ -4,7 +4,7 @@
 No request waits for Prometheus: requests only read the values that a collection stored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 
@@ -21,6 +21,7 @@ from placement_sched.extensions.load.values import (
     HOST,
     SERVER,
     LoadQuery,
+    LoadValue,
     QueryReport,
     evaluate_series,
     smooth_values,
@@ -101,7 +102,28 @@ def collect_load(database: Database, settings: Settings, clock: Clock) -> Mappin
 
     A query that fails has a report with the error, and its values grow old.
     """
+    queries = list_queries(settings)
+    database.write(partial(store.purge, queries=queries, before=clock() - _MAX_STORED))
     errors: dict[LoadQuery, str] = {}
+    for query, report, values in query_load(database, settings, clock):
+        with database.read() as connection:
+            previous = store.read_values(connection, query.kind, name=query.name)
+        last = previous.get(query.name, {})
+        for batch in split_batches(smooth_values(values, last, settings.load.half_life), _BATCH):
+            database.write(partial(store.record_values, query=query, values=batch))
+        database.write(partial(store.record_report, query=query, report=report))
+        if report.error is not None:
+            errors[query] = report.error
+    return errors
+
+
+def query_load(
+    database: Database, settings: Settings, clock: Clock
+) -> Iterator[tuple[LoadQuery, QueryReport, list[LoadValue]]]:
+    """Send each query to Prometheus, and yield its report and values.
+
+    Nothing is stored.
+    """
     prometheus, queries = Prometheus(settings.load), list_queries(settings)
     with database.read() as connection:
         labels = {HOST: store.map_host_labels(connection), SERVER: dict[str, str]()}
@@ -111,15 +133,6 @@ def collect_load(database: Database, settings: Settings, clock: Clock) -> Mappin
         try:
             series = prometheus.query(query.expression)
         except ServiceFailed as failure:
-            errors[query] = failure.detail
-            report = QueryReport(clock(), error=failure.detail)
+            yield query, QueryReport(query.expression, clock(), error=failure.detail), []
         else:
-            report, values = evaluate_series(query, series, labels[query.kind], clock())
-            with database.read() as connection:
-                previous = store.read_values(connection, query.kind, name=query.name)
-            values = smooth_values(values, previous.get(query.name, {}), settings.load.half_life)
-            for batch in split_batches(values, _BATCH):
-                database.write(partial(store.record_values, query=query, values=batch))
-        database.write(partial(store.record_report, query=query, report=report))
-    database.write(partial(store.purge, queries=queries, before=clock() - _MAX_STORED))
-    return errors
+            yield query, *evaluate_series(query, series, labels[query.kind], clock())

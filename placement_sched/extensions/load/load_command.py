@@ -4,6 +4,7 @@
 import argparse
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import starmap
 from operator import itemgetter
 
 from rich.console import Console
@@ -14,8 +15,9 @@ from placement_sched.cli.database import read_configuration
 from placement_sched.cli.output import Column, Output, build_table, print_output, show_waiting
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.errors import Invalid
-from placement_sched.extensions.load.collection import collect_load
+from placement_sched.extensions.load.collection import query_load
 from placement_sched.extensions.load.values import HOST, MISSING, OK
+from placement_sched.extensions.load.views import render_query
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.names import format_count, suggest_name
@@ -30,8 +32,8 @@ def register(commands: Commands) -> None:
         "compare the results of the queries of [load] with the hosts and servers",
         _run_check,
         epilog=(
-            "Without --url or --os-cloud, it sends the queries to Prometheus and stores their\n"
-            "values. With them, it shows the last collection of the server.\n\n"
+            "Without --url or --os-cloud, it sends the queries to Prometheus and stores nothing.\n"
+            "With them, it shows the last collection of the server.\n\n"
             "exit status:\n"
             "  0  every query has a result\n"
             "  2  a query failed"
@@ -54,9 +56,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler:
         document = scheduler.get("load")
         if scheduler.is_local and document["collects"]:
-            with read_configuration(arguments) as (settings, database), show_waiting("querying"):
-                collect_load(database, settings, utcnow)
-            document = scheduler.get("load")
+            document["queries"] = list(_query_prometheus(arguments))
     queries = document["queries"]
     output = {key: value for key, value in document.items() if key != "hosts"}
     report = partial(_print_check, document)
@@ -66,6 +66,15 @@ def _run_check(arguments: argparse.Namespace) -> int:
         further = f", and {len(failed) - 1} more failed" if failed[1:] else ""
         raise Invalid(f"{_format_option(failed[0])}: {failed[0]['error']}{further}")
     return 0
+
+
+def _query_prometheus(arguments: argparse.Namespace) -> Iterator[Json]:
+    """Yield the queries with new results, which are not stored."""
+    with read_configuration(arguments) as (settings, database), show_waiting("querying"):
+        for query, report, values in query_load(database, settings, utcnow):
+            moments = [value.measured_at for value in values]
+            times = min(moments, default=None), max(moments, default=None), 0
+            yield render_query(query, report, times, utcnow())
 
 
 def _run_list(arguments: argparse.Namespace) -> int:
@@ -149,7 +158,7 @@ def _describe_result(query: Json) -> Iterator[str]:
             f"{kind}_label. Labels: {labels}"
         )
     if count := result["unmatched"]:
-        names = _join_names(count, map(_format_unmatched, result["unmatched_labels"]))
+        names = _join_names(count, starmap(_format_label, result["unmatched_labels"].items()))
         yield f"{format_count(count, 'label')} {query['label']} without a {kind}: {names}"
     if count := result["missing"]:
         names = _join_names(count, result["missing_names"])
@@ -162,9 +171,8 @@ def _describe_result(query: Json) -> Iterator[str]:
         yield f"{format_count(count, 'value')} outside 0 to 1"
 
 
-def _format_unmatched(entry: Json) -> str:
-    similar = entry["similar_host"]
-    return f"{entry['label']} (similar to host {similar})" if similar else str(entry["label"])
+def _format_label(label: str, similar_host: str | None) -> str:
+    return f"{label} (similar to host {similar_host})" if similar_host else label
 
 
 def _join_names(count: int, examples: Iterable[str]) -> str:

@@ -22,9 +22,6 @@ _QUERY = re.compile(r"\s*([a-z][a-z0-9_]{0,31})\s*:(?!:)\s*(\S.*)", re.DOTALL)
 class _NamedQuery(types.String):
     """Type of a PromQL query with a name: ``cpu: avg by (nodename) (...)``."""
 
-    def __init__(self) -> None:
-        super().__init__(type_name="NAME: PROMQL")
-
     def __call__(self, value: Any) -> Any:
         """Return the text, or raise :class:`ValueError`."""
         text = super().__call__(value)
@@ -36,6 +33,7 @@ class _NamedQuery(types.String):
         return text
 
 
+_QUERY_TYPE = _NamedQuery(type_name="NAME: PROMQL")
 _LOAD = with_help(
     cfg.Opt("prometheus_url", type=HttpAddress()),
     "URL of Prometheus, or of a service with its HTTP API, without /api/v1. Unset: no load is "
@@ -50,10 +48,10 @@ _LOAD = with_help(
     "CA bundle for verifying Prometheus' certificate. Unset: the CAs of this machine.",
     cfg.FloatOpt("prometheus_timeout", default=10.0, min=0.1, max=3600),
     "Seconds to wait for the response to a query.",
-    cfg.MultiOpt("host_queries", item_type=_NamedQuery()),
+    cfg.MultiOpt("host_queries", item_type=_QUERY_TYPE),
     "PromQL query for the load of all hosts, after a name: cpu: PROMQL. It returns a series for "
     "each host, with a value from 0 to 1. Repeat the option for more queries.",
-    cfg.MultiOpt("server_queries", item_type=_NamedQuery()),
+    cfg.MultiOpt("server_queries", item_type=_QUERY_TYPE),
     "PromQL query for the load of all servers, after a name, as host_queries. It returns a series "
     "for each server.",
     cfg.StrOpt("host_label", default="nodename"),

@@ -9,6 +9,7 @@ from placement_sched.api.scheduler.responses import (
     NUMBER,
     TEXT,
     TEXTS,
+    build_map,
     build_schema,
     build_texts,
 )
@@ -34,13 +35,12 @@ _COUNTS = (
     *("series", "without_label", "matched", "unmatched", "missing"),
     *("several_series", "not_a_number", "out_of_range"),
 )
-_UNMATCHED = build_schema({"label": TEXT, "similar_host": NULLABLE_TEXT})
 _RESULT = build_schema(
     {
         **dict.fromkeys(_COUNTS, INTEGER),
         "labels": TEXTS,
         "missing_names": TEXTS,
-        "unmatched_labels": build_list_schema(_UNMATCHED),
+        "unmatched_labels": build_map(NULLABLE_TEXT),
     }
 )
 _QUERY = build_schema(

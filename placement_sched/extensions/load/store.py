@@ -7,15 +7,15 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import case, delete, func, not_, or_, select
+from sqlalchemy import case, delete, func, select
 
 from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes, instances, load_reports, load_values
 from placement_sched.db.transaction import Connection
-from placement_sched.extensions.load.values import LoadQuery, LoadValue, QueryReport, UnmatchedLabel
+from placement_sched.extensions.load.values import LoadQuery, LoadValue, QueryReport, Times
 from placement_sched.model.document import to_storable
 
-_VALUES, _REPORTS = load_values.c, load_reports.c
+_VALUES = load_values.c
 _CHANGING = ("state", "value", "smoothed", "measured_at")
 _KEY = ("kind", "query", "subject")
 
@@ -27,9 +27,7 @@ def map_host_labels(connection: Connection) -> dict[str, str]:
     """
     node = compute_nodes.c
     rows = connection.execute(select(node.hypervisor_hostname, node.host)).all()
-    return {row.hypervisor_hostname: row.host for row in rows} | {
-        row.host: row.host for row in rows
-    }
+    return dict(map(tuple, rows)) | {host: host for _, host in rows}
 
 
 def list_servers(connection: Connection, host: str | None = None) -> list[str]:
@@ -49,15 +47,9 @@ def record_values(connection: Connection, query: LoadQuery, values: Iterable[Loa
 
 def record_report(connection: Connection, query: LoadQuery, report: QueryReport) -> None:
     """Replace the report of a query."""
-    document = to_storable(asdict(report))
-    row = {
-        "kind": query.kind,
-        "query": query.name,
-        "report": document,
-        "collected_at": report.collected_at,
-    }
-    changing = ("report", "collected_at")
-    sql.insert_or_update(connection, load_reports, [row], key=_KEY[:2], changing=changing)
+    content = {"report": to_storable(asdict(report)), "collected_at": report.collected_at}
+    row = {"kind": query.kind, "query": query.name, **content}
+    sql.insert_or_update(connection, load_reports, [row], key=_KEY[:2], changing=tuple(content))
 
 
 def read_values(
@@ -84,18 +76,15 @@ def read_values(
 def read_reports(connection: Connection) -> dict[tuple[str, str], QueryReport]:
     """Map kinds and names of queries to their last reports."""
     return {
-        (row.kind, row.query): _build_report(row)
+        (row.kind, row.query): QueryReport(
+            **{**orjson.loads(row.report), "collected_at": row.collected_at}
+        )
         for row in connection.execute(select(load_reports))
     }
 
 
-def read_ages(
-    connection: Connection, before: datetime
-) -> dict[tuple[str, str], tuple[datetime, datetime, int]]:
-    """Map kinds and names of queries to the times of their values.
-
-    These are the first time, the last time, and the number of values before a time.
-    """
+def read_times(connection: Connection, before: datetime) -> dict[tuple[str, str], Times]:
+    """Map kinds and names of queries to the times of their values."""
     moment = _VALUES.measured_at
     old_count = func.sum(case((moment < before, 1), else_=0))
     query = select(_VALUES.kind, _VALUES.query, func.min(moment), func.max(moment), old_count)
@@ -107,17 +96,11 @@ def read_ages(
 
 
 def purge(connection: Connection, queries: Collection[LoadQuery], before: datetime) -> None:
-    """Delete values older than a time, and the rows of other queries."""
-    for table in (load_values, load_reports):
-        columns = table.c
-        is_used = or_(
-            *((columns.kind == query.kind) & (columns.query == query.name) for query in queries)
-        )
-        connection.execute(delete(table).where(not_(is_used)))
+    """Delete values older than a time, and rows of removed or changed queries."""
+    expressions = {query.key: query.expression for query in queries}
+    for (kind, name), report in read_reports(connection).items():
+        if expressions.get((kind, name)) != report.expression:
+            for table in (load_values, load_reports):
+                condition = (table.c.kind == kind) & (table.c.query == name)
+                connection.execute(delete(table).where(condition))
     connection.execute(delete(load_values).where(_VALUES.measured_at < before))
-
-
-def _build_report(row: Any) -> QueryReport:
-    document = orjson.loads(row.report)
-    document["unmatched_labels"] = [UnmatchedLabel(**each) for each in document["unmatched_labels"]]
-    return QueryReport(**{**document, "collected_at": row.collected_at})

@@ -7,7 +7,7 @@ is not a number, are states without a value.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from math import isfinite
 
@@ -33,6 +33,10 @@ STATES = (OK, OLD, OUT_OF_RANGE, SEVERAL_SERIES, NOT_A_NUMBER, MISSING)
 MAX_EXAMPLES = 20
 #: Maximum length of a label in a report.
 _MAX_LABEL = 255
+
+
+#: The first and last time of the values of a query, and the number of old values.
+Times = tuple[datetime | None, datetime | None, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +88,16 @@ class LoadValue:
 
 
 @dataclass(frozen=True, slots=True)
-class UnmatchedLabel:
-    """A label that names no host or server, and a host with a similar name."""
-
-    label: str
-    similar_host: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class QueryReport:
-    """The result of a query in the last collection.
+    """The result of a query, whose PromQL is ``expression``, in a collection.
 
     ``error`` is the message of Prometheus or the reason why it did not answer. The other fields are
     then empty. ``without_label`` counts series that lack the label, and ``labels`` are the labels
-    that they have. The lists have at most :data:`MAX_EXAMPLES` names.
+    that they have. ``unmatched_labels`` maps labels to a host with a similar name. The lists have
+    at most :data:`MAX_EXAMPLES` names.
     """
 
+    expression: str
     collected_at: datetime
     error: str | None = None
     series: int = 0
@@ -107,7 +105,7 @@ class QueryReport:
     labels: Sequence[str] = ()
     matched: int = 0
     unmatched: int = 0
-    unmatched_labels: Sequence[UnmatchedLabel] = ()
+    unmatched_labels: Mapping[str, str | None] = field(default_factory=dict)
     missing: int = 0
     missing_names: Sequence[str] = ()
     several_series: int = 0
@@ -117,7 +115,8 @@ class QueryReport:
     def render_counts(self) -> Json:
         """Return the fields of a successful query as JSON."""
         document = asdict(self)
-        del document["collected_at"], document["error"]
+        for name in ("expression", "collected_at", "error"):
+            del document[name]
         return document
 
 
@@ -149,13 +148,14 @@ def evaluate_series(
     counts = Counter(value.state for value in values)
     missing = sorted(set(subjects.values()) - by_subject.keys())
     report = QueryReport(
+        query.expression,
         now,
         series=len(series),
         without_label=len(without_label),
         labels=sorted(set().union(*(each.labels for each in without_label)))[:MAX_EXAMPLES],
         matched=len(values),
         unmatched=len(unmatched),
-        unmatched_labels=_list_unmatched(query.kind, unmatched, subjects),
+        unmatched_labels=_map_unmatched(query.kind, unmatched, subjects),
         missing=len(missing),
         missing_names=missing[:MAX_EXAMPLES],
         several_series=counts[SEVERAL_SERIES],
@@ -196,19 +196,19 @@ def _judge(kind: str, subject: str, series: Sequence[Series], now: datetime) -> 
     return LoadValue(subject, state, value, None, measured_at)
 
 
-def _list_unmatched(
+def _map_unmatched(
     kind: str, labels: Iterable[str], subjects: Mapping[str, str]
-) -> list[UnmatchedLabel]:
-    """List labels, first the labels that are similar to a host's name."""
+) -> dict[str, str | None]:
+    """Map labels to similar hosts, first the labels that have one."""
     hosts: dict[str, set[str]] = {}
     for name, host in subjects.items() if kind == HOST else ():
         hosts.setdefault(_find_stem(name), set()).add(host)
     similar = {label: hosts.get(_find_stem(label), set()) for label in labels}
-    ordered = sorted(labels, key=lambda label: (len(similar[label]) != 1, label))
-    return [
-        UnmatchedLabel(label[:_MAX_LABEL], *(similar[label] if len(similar[label]) == 1 else ()))
-        for label in ordered[:MAX_EXAMPLES]
-    ]
+    ordered = sorted(labels, key=lambda label: (len(similar[label]) != 1, label))[:MAX_EXAMPLES]
+    return {
+        label[:_MAX_LABEL]: min(similar[label]) if len(similar[label]) == 1 else None
+        for label in ordered
+    }
 
 
 def _find_stem(name: str) -> str:

@@ -15,6 +15,8 @@ from placement_sched.extensions.load.values import (
     SERVER,
     LoadQuery,
     LoadValue,
+    QueryReport,
+    Times,
     compute_age,
 )
 from placement_sched.model.document import Json
@@ -87,22 +89,27 @@ class LoadView:
     def _render_queries(self) -> list[Json]:
         reports = store.read_reports(self._connection)
         limit = self._now - timedelta(seconds=self._options.max_age)
-        ages = store.read_ages(self._connection, limit)
+        times = store.read_times(self._connection, limit)
+        return [
+            render_query(
+                query, reports.get(query.key), times.get(query.key, (None, None, 0)), self._now
+            )
+            for query in self._queries
+        ]
 
-        def render(query: LoadQuery) -> Json:
-            report = reports.get(query.key)
-            oldest, youngest, old_count = ages.get(query.key, (None, None, 0))
-            return {
-                "kind": query.kind,
-                "name": query.name,
-                "query": query.expression,
-                "label": query.label,
-                "old": old_count,
-                "youngest": compute_age(youngest, self._now),
-                "oldest": compute_age(oldest, self._now),
-                "collected_at": report and report.collected_at.isoformat(),
-                "error": report and report.error,
-                "result": report.render_counts() if report and report.error is None else None,
-            }
 
-        return [render(query) for query in self._queries]
+def render_query(query: LoadQuery, report: QueryReport | None, times: Times, now: datetime) -> Json:
+    """Return a query with its report, and the ages of its values."""
+    oldest, youngest, old_count = times
+    return {
+        "kind": query.kind,
+        "name": query.name,
+        "query": query.expression,
+        "label": query.label,
+        "old": old_count,
+        "youngest": compute_age(youngest, now),
+        "oldest": compute_age(oldest, now),
+        "collected_at": report and report.collected_at.isoformat(),
+        "error": report and report.error,
+        "result": report.render_counts() if report and report.error is None else None,
+    }

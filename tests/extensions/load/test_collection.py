@@ -170,6 +170,22 @@ def test_ten_thousand_hosts_are_stored_in_short_transactions(
     }
 
 
+def test_changed_query_begins_without_the_values_of_the_old(
+    sqlite_settings, make_cloud, with_load, prometheus, clock
+):
+    """A query in percent, corrected to a fraction, must not leave a wrong average."""
+    app, collect = make_cloud(sqlite_settings)
+    prometheus.responses = {"cpu": build_vector(cn1=50, cn2=70), "cpu / 100": build_vector(cn1=0.5)}
+    collect()
+    database = app.app.services.database
+    settings = with_load(sqlite_settings, host_queries=["cpu: cpu / 100"])
+    collect_load(database, settings, clock)
+    with database.read() as connection:
+        values = store.read_values(connection, "host")["cpu"]
+    assert values.keys() == {"cn1"}
+    assert (values["cn1"].value, values["cn1"].smoothed) == (0.5, 0.5)
+
+
 def test_one_process_collects_and_another_reads(sqlite_settings, make_app, with_load, prometheus):
     settings = with_load(sqlite_settings)
     first, second = make_app(settings), make_app(settings)

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from placement_sched.extensions.load.collection import collect_load
+from placement_sched.model.clock import utcnow
 from tests.extensions.load.fake_prometheus import PARSE_ERROR, build_vector
 from tests.support.api_clouds import NODES_PATH, place_instance_on_host
 from tests.support.loopback import serve_application
@@ -29,12 +31,19 @@ def run_load(run_cli, sqlite_app, prometheus, tmp_path):
     return run
 
 
+@pytest.fixture
+def collect(run_load, sqlite_app, sqlite_settings, with_load):
+    """Return a function that stores the values of Prometheus, as a server does."""
+    settings = with_load(sqlite_settings, server_queries=["ram: ram"])
+    return lambda: collect_load(sqlite_app.app.services.database, settings, utcnow)
+
+
 def set_values(prometheus, query, *pairs, **hosts):
     time = datetime.now(UTC).timestamp()
     prometheus.responses[query] = build_vector(*pairs, time=time, **hosts)
 
 
-def test_check_collects_and_compares_labels_with_hosts(run_load, prometheus):
+def test_check_compares_labels_with_hosts(run_load, prometheus):
     set_values(prometheus, "cpu", ({"instance": "x"}, 1), cn1=1.25, cn2=0.5, other=0.1)
     set_values(prometheus, "ram", ({"instance_id": make_uuid(7)}, "NaN"))
     status, out, err = run_load("check")
@@ -53,6 +62,16 @@ def test_check_collects_and_compares_labels_with_hosts(run_load, prometheus):
         f"{cpu}: 1 value outside 0 to 1",
         "[load] server_queries, ram: 1 value NaN or infinite",
     ]
+
+
+def test_check_changes_no_stored_value(run_load, collect, prometheus):
+    """A file with another query of the same name may be tried on the database of servers."""
+    set_values(prometheus, "cpu", cn1=0.25)
+    collect()
+    stored = run_load("list", "-f", "value", "-c", "Value")[1]
+    set_values(prometheus, "new", cn1=0.75)
+    run_load("check", lines=["host_queries = cpu: new"])
+    assert run_load("list", "-f", "value", "-c", "Value")[1] == stored == "0.25\nNone\n"
 
 
 def test_check_reports_the_error_of_prometheus_with_the_option(run_load, prometheus):
@@ -89,22 +108,29 @@ def test_check_shows_several_series_and_an_empty_result(run_load, prometheus):
     assert "[load] server_queries, ram: Prometheus has no series for it" in out
 
 
-def test_check_of_a_server_shows_its_last_collection(run_load, run_main, sqlite_app, prometheus):
-    """Also as JSON: it has the queries, and not the values of all hosts."""
+def test_check_of_a_server_shows_its_last_collection(
+    collect, run_main, make_app, sqlite_settings, with_load, prometheus
+):
     set_values(prometheus, "cpu", cn1=0.5)
-    run_load("check")
+    collect()
     request_count = len(prometheus.seen)
-    with serve_application(sqlite_app.app) as url:
+    app = make_app(with_load(sqlite_settings, prometheus_url=None))
+    with serve_application(app.app) as url:
         status, out, err = run_main("load", "check", "--url", url, "-f", "json")
-    # The server has no [load], so that it has no queries.
     assert (status, err, len(prometheus.seen)) == (0, "", request_count)
     document = json.loads(out)
-    assert (document["queries"], "hosts" in document) == ([], False)
+    (query,) = document["queries"]
+    assert (query["result"]["matched"], query["result"]["missing_names"]) == (
+        1,
+        ["cn2.example.org"],
+    )
+    # Programs that check the queries do not need the values of all hosts.
+    assert "hosts" not in document
 
 
-def test_list_shows_values_of_hosts(run_load, prometheus):
+def test_list_shows_values_of_hosts(run_load, collect, prometheus):
     set_values(prometheus, "cpu", cn1=0.25)
-    run_load("check")
+    collect()
     status, out, _ = run_load("list", "-f", "value", "-c", "Host", "-c", "Query", "-c", "Value")
     assert (status, out) == (0, "cn1 cpu 0.25\ncn2.example.org cpu None\n")
     assert run_load("list", "--query", "cpu", "-f", "value", "-c", "State")[1] == "ok\nmissing\n"
@@ -114,10 +140,10 @@ def test_list_shows_values_of_hosts(run_load, prometheus):
     assert "no load is collected" in run_load("list", lines=[])[1]
 
 
-def test_show_has_the_values_of_host_and_servers(run_load, prometheus):
+def test_show_has_the_values_of_host_and_servers(run_load, collect, prometheus):
     set_values(prometheus, "cpu", cn1=0.25)
     set_values(prometheus, "ram", ({"instance_id": make_uuid(7)}, 3.5))
-    run_load("check")
+    collect()
     status, out, _ = run_load("show", "cn1")
     assert status == 0
     rows = [line.split() for line in out.splitlines()[2:]]

@@ -21,7 +21,6 @@ from placement_sched.extensions.load.values import (
     LoadQuery,
     LoadValue,
     Series,
-    UnmatchedLabel,
     evaluate_series,
     smooth_values,
 )
@@ -86,10 +85,10 @@ def test_value_of_a_server_may_exceed_1_and_is_counted():
 def test_labels_similar_to_hosts_are_listed_first_and_match_nothing():
     report, values = evaluate(("a1", 0.1), ("CN2.example.org:9100", 0.5), ("cn9", 0.5))
     assert values == {}
-    assert report.unmatched_labels == [
-        UnmatchedLabel("CN2.example.org:9100", "cn2"),
-        UnmatchedLabel("a1"),
-        UnmatchedLabel("cn9"),
+    assert list(report.unmatched_labels.items()) == [
+        ("CN2.example.org:9100", "cn2"),
+        ("a1", None),
+        ("cn9", None),
     ]
     assert report.missing_names == ["cn1", "cn2"]
 
@@ -97,7 +96,7 @@ def test_labels_similar_to_hosts_are_listed_first_and_match_nothing():
 def test_label_similar_to_two_hosts_has_no_similar_host():
     subjects = {"cn1.a": "cn1.a", "cn1.b": "cn1.b"}
     report, _ = evaluate(("cn1", 0.1), subjects=subjects)
-    assert report.unmatched_labels == [UnmatchedLabel("cn1")]
+    assert report.unmatched_labels == {"cn1": None}
 
 
 def test_renamed_label_is_reported_with_the_labels_of_the_series():
