@@ -199,7 +199,7 @@ def _judge(kind: str, subject: str, series: Sequence[Series], now: datetime) -> 
 def _map_unmatched(
     kind: str, labels: Iterable[str], subjects: Mapping[str, str]
 ) -> dict[str, str | None]:
-    """Map labels to similar hosts, first the labels that have one."""
+    """Map labels to similar hosts, first labels with a similar host."""
     hosts: dict[str, set[str]] = {}
     for name, host in subjects.items() if kind == HOST else ():
         hosts.setdefault(_find_stem(name), set()).add(host)

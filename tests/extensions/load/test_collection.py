@@ -173,7 +173,7 @@ def test_ten_thousand_hosts_are_stored_in_short_transactions(
 def test_changed_query_begins_without_the_values_of_the_old(
     sqlite_settings, make_cloud, with_load, prometheus, clock
 ):
-    """A query in percent, corrected to a fraction, must not leave a wrong average."""
+    """A query in percent that becomes a fraction leaves no wrong average."""
     app, collect = make_cloud(sqlite_settings)
     prometheus.responses = {"cpu": build_vector(cn1=50, cn2=70), "cpu / 100": build_vector(cn1=0.5)}
     collect()

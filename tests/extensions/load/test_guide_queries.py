@@ -151,6 +151,15 @@ def test_wrong_query_has_the_message_of_prometheus(sqlite_settings, with_load, q
         Prometheus(with_load(sqlite_settings).load).query(query)
 
 
+def test_label_is_changed_as_in_the_guide(sqlite_settings, with_load):
+    guide = (ROOT / "doc" / "source" / "load.rst").read_text()
+    (template,) = re.findall(r"label_replace\(QUERY, .+\)", guide)
+    series = 'label_replace(vector(1), "nodename", "cn1.example.org", "", "")'
+    query = template.replace("QUERY", series)
+    (result,) = Prometheus(with_load(sqlite_settings).load).query(query)
+    assert result.labels == {"nodename": "cn1"}
+
+
 def test_series_of_each_cpu_are_several_series(app, sqlite_settings, make_app, with_load):
     query = 'cpu: label_replace(node_cpu_seconds_total{mode="idle"} > 0, "nodename", "cn1", "", "")'
     settings = with_load(sqlite_settings, host_queries=[query])

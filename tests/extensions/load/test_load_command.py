@@ -33,7 +33,7 @@ def run_load(run_cli, sqlite_app, prometheus, tmp_path):
 
 @pytest.fixture
 def collect(run_load, sqlite_app, sqlite_settings, with_load):
-    """Return a function that stores the values of Prometheus, as a server does."""
+    """Return a function that stores the values, as a server does."""
     settings = with_load(sqlite_settings, server_queries=["ram: ram"])
     return lambda: collect_load(sqlite_app.app.services.database, settings, utcnow)
 
@@ -65,7 +65,7 @@ def test_check_compares_labels_with_hosts(run_load, prometheus):
 
 
 def test_check_changes_no_stored_value(run_load, collect, prometheus):
-    """A file with another query of the same name may be tried on the database of servers."""
+    """An operator tries another query of the same name."""
     set_values(prometheus, "cpu", cn1=0.25)
     collect()
     stored = run_load("list", "-f", "value", "-c", "Value")[1]

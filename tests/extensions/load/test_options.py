@@ -21,18 +21,20 @@ def read_options(tmp_path, *lines):
 
 def test_queries_of_a_file_are_read_with_their_commas_and_colons(tmp_path):
     expression = 'avg by (a, b) (instance:node_cpu:rate{mode=~"idle|user$", x!="1"}[5m])'
+    # oslo.config replaces $name by the value of an option, and leaves $1.
+    replacement = 'label_replace(up, "uuid", "$1", "id", "([^.]+).*")'
     settings = read_options(
         tmp_path,
         f"prometheus_url = {URL}",
         f"host_queries = cpu: {expression}",
         "host_queries = psi :up",
-        "server_queries = cpu: up",
+        f"server_queries = cpu: {replacement}",
         "server_label = uuid",
     )
     assert list_queries(settings) == (
         LoadQuery("host", "cpu", expression, "nodename"),
         LoadQuery("host", "psi", "up", "nodename"),
-        LoadQuery("server", "cpu", "up", "uuid"),
+        LoadQuery("server", "cpu", replacement, "uuid"),
     )
     assert list(check_options(settings)) == []
 
@@ -74,6 +76,19 @@ def test_wrong_value_is_an_error_with_the_option(tmp_path, line, words):
 def test_option_without_effect_is_a_warning(sqlite_settings, with_load, options, words):
     (warning,) = check_options(with_load(sqlite_settings, **options))
     assert words in warning
+
+
+def test_config_validate_names_the_option(run_cli, tmp_path):
+    file = tmp_path / "load.conf"
+    for line, words in (
+        ("host_queries = up", "error: [load] host_queries has a wrong value: 'up' is not NAME:"),
+        ("host_queries = cpu: up", "warning: [load] host_queries has no effect without prometh"),
+        ("host_queries = a: x\nhost_queries = a: y", "[load] host_queries has two queries named a"),
+    ):
+        file.write_text(f"[load]\n{line}\n")
+        status, out, err = run_cli("config", "validate", "--config-file", str(file))
+        assert words in out + err
+        assert status == int("warning" not in words)
 
 
 def test_too_many_queries_are_an_error(sqlite_settings, with_load):
