@@ -77,7 +77,7 @@ class LoadTask(PeriodicTask):
         """Collect load if the last collection is too old."""
         try:
             with self._database.read() as connection:
-                reports = store.read_reports(connection)
+                reports = store.read_current_reports(connection, self._queries)
         except Error as failure:
             LOG.debug("cannot read the reports of load: %s", format_error(failure))
             return

@@ -83,6 +83,21 @@ def read_reports(connection: Connection) -> dict[tuple[str, str], QueryReport]:
     }
 
 
+def read_current_reports(
+    connection: Connection, queries: Collection[LoadQuery]
+) -> dict[tuple[str, str], QueryReport]:
+    """Map queries to their last reports, except reports of other PromQL.
+
+    A server with another configuration may have sent another query of the same name.
+    """
+    reports = read_reports(connection)
+    return {
+        query.key: report
+        for query in queries
+        if (report := reports.get(query.key)) and report.expression == query.expression
+    }
+
+
 def read_times(connection: Connection, before: datetime) -> dict[tuple[str, str], Times]:
     """Map kinds and names of queries to the times of their values."""
     moment = _VALUES.measured_at

@@ -22,6 +22,8 @@ from placement_sched.extensions.load.values import (
 from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
 
+_NO_TIMES: Times = (None, None, 0)
+
 
 class LoadView:
     """View of the stored load at a time, with the queries of the settings."""
@@ -29,6 +31,7 @@ class LoadView:
     def __init__(self, connection: Connection, settings: Settings, now: datetime) -> None:
         self._connection, self._options, self._now = connection, settings.load, now
         self._queries = list_queries(settings)
+        self._reports = store.read_current_reports(connection, self._queries)
 
     def list_load(self) -> Json:
         """Return all queries with their results, and the values of hosts."""
@@ -68,10 +71,11 @@ class LoadView:
     def _render_values(
         self, kind: str, subject: str, values: Mapping[str, Mapping[str, LoadValue]]
     ) -> list[Json]:
+        names = [query.name for query in self._queries if query.kind == kind]
+        current = [values.get(name, {}) if (kind, name) in self._reports else {} for name in names]
         return [
-            {"query": query.name, **self._render_value(values.get(query.name, {}).get(subject))}
-            for query in self._queries
-            if query.kind == kind
+            {"query": name, **self._render_value(by_subject.get(subject))}
+            for name, by_subject in zip(names, current, strict=True)
         ]
 
     def _render_value(self, value: LoadValue | None) -> Json:
@@ -87,12 +91,11 @@ class LoadView:
         }
 
     def _render_queries(self) -> list[Json]:
-        reports = store.read_reports(self._connection)
         limit = self._now - timedelta(seconds=self._options.max_age)
         times = store.read_times(self._connection, limit)
         return [
             render_query(
-                query, reports.get(query.key), times.get(query.key, (None, None, 0)), self._now
+                query, self._reports.get(query.key), times.get(query.key, _NO_TIMES), self._now
             )
             for query in self._queries
         ]
@@ -100,7 +103,7 @@ class LoadView:
 
 def render_query(query: LoadQuery, report: QueryReport | None, times: Times, now: datetime) -> Json:
     """Return a query with its report, and the ages of its values."""
-    oldest, youngest, old_count = times
+    oldest, youngest, old_count = times if report else _NO_TIMES
     return {
         "kind": query.kind,
         "name": query.name,

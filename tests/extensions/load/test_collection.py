@@ -186,6 +186,28 @@ def test_changed_query_begins_without_the_values_of_the_old(
     assert (values["cn1"].value, values["cn1"].smoothed) == (0.5, 0.5)
 
 
+def test_values_of_other_promql_are_not_shown(
+    sqlite_settings, make_app, make_cloud, with_load, prometheus, clock
+):
+    """Servers may have different configurations for a while."""
+    app, collect = make_cloud(sqlite_settings)
+    prometheus.responses["cpu"] = build_vector(cn1=0.25)
+    collect()
+    settings = with_load(sqlite_settings, host_queries=["cpu: cpu / 100"], prometheus_url=None)
+    other_app = make_app(settings, clock=clock)
+    assert read_hosts(app)["cn1"] == {"cpu": ("ok", 0.25)}
+    assert read_hosts(other_app)["cn1"] == {"cpu": ("missing", None)}
+    (query,) = other_app.get(LOAD_PATH).json["queries"]
+    assert (query["collected_at"], query["result"], query["oldest"]) == (None, None, None)
+    task = LoadTask(
+        app.app.services.database,
+        with_load(sqlite_settings, host_queries=["cpu: cpu / 100"]),
+        clock,
+    )
+    task.run_round()
+    assert prometheus.seen[-1][2] == "cpu / 100"
+
+
 def test_one_process_collects_and_another_reads(sqlite_settings, make_app, with_load, prometheus):
     settings = with_load(sqlite_settings)
     first, second = make_app(settings), make_app(settings)
