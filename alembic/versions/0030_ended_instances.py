@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Add the table of ended instances, for traces.
 
-Revision: 0030, after 0028.
+Revision: 0030, after 0029.
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ from alembic import op
 from sqlalchemy.dialects import mysql
 
 revision = "0030"
-down_revision = "0028"
+down_revision = "0029"
 
 TABLE = "sched_ended_instances"
 
