@@ -26,7 +26,7 @@ _MAX_SUGGESTED = 3
 
 #: A fault as data, in errors and in responses of the scheduler API: the ``problem`` in words and
 #: the JSON ``path``. If a value does not match a schema, ``keyword``, ``value`` (as text),
-#: ``expected`` and, for an unknown key, ``suggestion`` are added.
+#: ``expected`` and, for an unknown key or value, ``suggestion`` are added.
 FaultData = Mapping[str, Any]
 
 _COUNTED = {"Length": "characters", "Items": "items", "Properties": "properties"}
@@ -120,6 +120,11 @@ class Fault(NamedTuple):
                 names.suggest_names("key", suggestions, valid_keys) if valid else ""
             )
             problem += data["suggestion"]
+        elif self.keyword == "enum" and isinstance(self.value, str):
+            words = [value for value in self.expected if isinstance(value, str)]
+            if nearest := names.find_nearest(self.value[:MAX_VALUE_CHARACTERS], words):
+                data["suggestion"] = names.format_suggestion(nearest)
+                problem += data["suggestion"]
         return {"problem": shorten(problem, _MAX_PROBLEM_LENGTH), **data}
 
 
@@ -287,7 +292,8 @@ def describe_fault(fault: FaultData) -> str:
         return _PLAIN_PHRASES[keyword].format(**fault)
     if keyword == "enum":
         choices = [str(choice) for choice in _as_list(expected) if choice is not None]
-        return f"{fault['value']} is not one of {', '.join(choices)}"
+        suggestion = fault.get("suggestion", "")
+        return f"{fault['value']} is not one of {', '.join(choices)}{suggestion}"
     if keyword == "additionalProperties":
         unknown = _as_list(expected)
         keys = ", ".join(map(repr, unknown))

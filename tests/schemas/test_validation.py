@@ -256,6 +256,11 @@ def read_error_of_invalid_value(schema: dict, value: object) -> dict:
         ({"type": "null"}, {"a": None}, '{"a": null} is not null'),
         ({"format": "uuid"}, "x", "'x' is not a uuid"),
         ({"enum": ["a", "b", None]}, "x", "'x' is not one of a, b"),
+        (
+            {"enum": ["fit", "pack", None]},
+            "fti",
+            "'fti' is not one of fit, pack. Did you mean 'fit'?",
+        ),
         ({"required": ["like"]}, {}, "'like' is required"),
         ({"minItems": 1}, [], "[] should be non-empty"),
         ({"minItems": 2}, [1], "[1] is too short: at least 2 items"),
