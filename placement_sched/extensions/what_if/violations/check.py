@@ -50,7 +50,7 @@ from placement_sched.scheduler.host_manager import HINTS
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.request_filters.root_traits import ComputeStatusFilter
-from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.scheduler import Evaluator
 from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.scheduler.spread import with_spread
 from placement_sched.store.compute import compute_nodes, instances, server_groups
@@ -97,7 +97,7 @@ class Checker:
     servers without a result.
     """
 
-    def __init__(self, scheduler: Scheduler, connection: Connection) -> None:
+    def __init__(self, scheduler: Evaluator, connection: Connection) -> None:
         self._scheduler, self._connection = scheduler, connection
         self.nodes = compute_nodes.map_names_by_uuid(connection)
         self.providers = ReleasedProviders(connection)

@@ -17,7 +17,7 @@ from placement_sched.extensions.what_if.violations.providers import Claim
 from placement_sched.model.document import Json
 from placement_sched.model.grouping import group_rows, split_batches
 from placement_sched.operations import Progress
-from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.scheduler import Evaluator
 from placement_sched.store.compute import instances
 from placement_sched.store.placement import allocations
 
@@ -30,7 +30,7 @@ _NO_FLAVOR = "its flavor is not recorded"
 
 
 def report_violations(
-    scheduler: Scheduler,
+    scheduler: Evaluator,
     hosts: Collection[str] | None = None,
     progress: Progress = lambda _done, _total: None,
 ) -> Json:
