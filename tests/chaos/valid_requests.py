@@ -78,7 +78,7 @@ _EXISTING_OBJECT_LISTS: Mapping[str, tuple[str, str, str]] = {
     "server_id": ("/scheduler/v1/instances", "instances", "uuid"),
     "decision": ("/scheduler/v1/decisions?limit=5", "decisions", "uuid"),
 }
-_PLAN_GOALS = ("pack", "spread")
+_PLAN_GOALS = ("pack", "spread", "comply")
 #: States of unfinished moves.
 _UNFINISHED_MOVE_STATES = ("planned", "started", "failed")
 #: Names of objects without references, so that requests can delete them.

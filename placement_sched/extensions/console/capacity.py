@@ -62,6 +62,7 @@ _GOALS = {
     "fit": "free capacity for a flavor",
     "pack": "empty as many hosts as possible",
     "spread": "lower the highest load",
+    "comply": "end violations",
 }
 #: Maximum number of flavors on the overview.
 _MAX_FLAVORS = 10

@@ -33,7 +33,7 @@ INVALID_FORM_VALUES = [
     ("capacity", "change", '{"drain": 5}', "Changes, line 1, drain: 5 is not a list"),
     ("capacity", "change", '{"add": {}}', "Changes, line 1, add: 'like' is required"),
     ("capacity", "change", '{"drain": []}', "Changes, line 1, drain: [] should be non-empty"),
-    ("capacity/moves", "goal", "x", "Goal: 'x' is not one of fit, pack, spread"),
+    ("capacity/moves", "goal", "x", "Goal: 'x' is not one of fit, pack, spread, comply"),
     ("decisions", "outcome", "x", "Outcome: 'x' is not one of no_valid_host, selected"),
     ("decisions", "instance", "x", "Instance: 'x' is not a uuid"),
     ("decisions", "since", "x", "Since: 'x' is neither an age (30m, 2h, 7d) nor"),

@@ -61,7 +61,8 @@ MOVE_COLUMNS = (
     Column("Finished", itemgetter("finished_at"), hidden=True),
     Column("Decision", itemgetter("decision"), hidden=True),
 )
-_STUCK_COLUMNS = (
+#: Columns of instances that stay.
+STUCK_COLUMNS = (
     Column("Instance", itemgetter("instance")),
     Column("Host", itemgetter("host")),
     Column("Reason", itemgetter("reason")),
@@ -298,7 +299,7 @@ def print_run(run: Json, console: Console) -> None:
     console.print(build_table(MOVE_COLUMNS, run["moves"]))
     if run["stuck"]:
         console.print(Text(f"\nStuck: {len(run['stuck'])}"))
-        console.print(build_table(_STUCK_COLUMNS, run["stuck"]))
+        console.print(build_table(STUCK_COLUMNS, run["stuck"]))
     counts = ", ".join(f"{run['counts'][state]} {state}" for state in MOVE_STATES)
     console.print(Text(f"\nrun {run['uuid']} is {run['state']}: {counts}"), soft_wrap=True)
     if run["state"] != DONE:

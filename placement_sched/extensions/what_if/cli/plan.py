@@ -14,6 +14,7 @@ from placement_sched.cli.scheduler.request_options import replace_json_paths
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.extensions.what_if.cli.execution import (
     MOVE_COLUMNS,
+    STUCK_COLUMNS,
     add_execution_arguments,
     check_execution_arguments,
     execute_plan,
@@ -26,8 +27,10 @@ from placement_sched.extensions.what_if.cli.plan_output import (
     print_plan,
     print_unknown_facts,
 )
+from placement_sched.extensions.what_if.rebalance import GOALS
 from placement_sched.limits import MAX_PAGE
 from placement_sched.model.document import Json, join_keys
+from placement_sched.model.names import suggest_name
 from placement_sched.model.plan_run import KINDS, PLAN, REBALANCE, RUN_STATES
 from placement_sched.model.short_forms import FORMS
 
@@ -168,9 +171,9 @@ def _run_show(arguments: argparse.Namespace) -> int:
 
 
 def _add_rebalance(commands: Commands) -> None:
-    summary = "propose moves that free capacity, empty hosts or balance the load"
+    summary = "propose moves that free capacity, empty hosts, balance the load or end violations"
     rebalance = add_command(commands, "rebalance", summary, _run_rebalance)
-    rebalance.add_examples("m1.large --moves 3", "--goal spread")
+    rebalance.add_examples("m1.large --moves 3", "--goal spread", "--goal comply --moves 20")
     rebalance.add_argument(
         "flavor",
         metavar="FLAVOR",
@@ -179,10 +182,10 @@ def _add_rebalance(commands: Commands) -> None:
     )
     rebalance.add_argument(
         "--goal",
-        choices=("fit", "pack", "spread"),
+        metavar="GOAL",
         default="fit",
-        help="fit (free capacity for FLAVOR), pack (empty as many hosts as possible) or spread "
-        "(lower the highest load) (default: %(default)s)",
+        help="fit (free capacity for FLAVOR), pack (empty as many hosts as possible), spread "
+        "(lower the highest load) or comply (end violations) (default: %(default)s)",
     )
     rebalance.add_argument(
         "--moves",
@@ -217,8 +220,9 @@ def _run_rebalance(arguments: argparse.Namespace) -> int:
         with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
             return execute_plan(arguments, scheduler, nova, REBALANCE, body, proposal)
     report = partial(_print_proposal, proposal)
-    print_output(arguments, Output(proposal, PLAN_MOVE_COLUMNS, proposal["moves"], report))
-    return 0
+    rows = [*proposal["moves"], *({**row, "from": row["host"]} for row in proposal["stuck"])]
+    print_output(arguments, Output(proposal, PLAN_MOVE_COLUMNS, rows, report))
+    return 1 if arguments.execute and proposal["stuck"] else 0
 
 
 def _print_proposal(proposal: Json, console: Console) -> None:
@@ -227,11 +231,18 @@ def _print_proposal(proposal: Json, console: Console) -> None:
         console.print()
         names = proposal["moves"][0]["passed"]
         console.print(f"Each host was selected by the scheduler and passed {', '.join(names)}.")
+    if stuck := proposal["stuck"]:
+        console.print(f"Stuck: {len(stuck)}")
+        console.print(build_table(STUCK_COLUMNS, stuck))
+        console.print()
     console.print(proposal["outcome"], soft_wrap=True)
     print_unknown_facts(proposal, console)
 
 
 def _rebalance_body(arguments: argparse.Namespace) -> Json:
+    if arguments.goal not in GOALS:
+        suggestion = suggest_name("goal", arguments.goal, GOALS)
+        raise WrongArguments(f"there is no --goal {arguments.goal!r}{suggestion}")
     body: Json = {"goal": arguments.goal, "moves": arguments.moves}
     if arguments.goal != "fit":
         if arguments.flavor is not None or arguments.zone is not None:

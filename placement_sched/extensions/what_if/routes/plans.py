@@ -76,9 +76,10 @@ def evacuation(call: ApiCall) -> ApiResponse:
     "/v1/rebalance", policy="scheduler:rebalance", body=REBALANCE, response=responses.REBALANCE
 )
 def rebalance(call: ApiCall) -> ApiResponse:
-    """Suggest moves that free capacity, empty hosts or even out load.
+    """Suggest moves that reach a goal.
 
-    Like a plan, the response shows instances of every project.
+    Goals are to free capacity, empty hosts, even out load or end violations. Like a plan,
+    the response shows instances of every project.
     """
     check_policy_hint(call)
     body, scheduler = with_whole_numbers(call.body), call.services.scheduler

@@ -111,7 +111,9 @@ EVACUATION = Schemas(build_schema(_EVACUATION))
 PLAN = Schemas(build_schema({"capacity": build_list_schema(_FLAVOR_CHANGE), **_EVACUATION}))
 _ADVICE: Json = {"reached": BOOLEAN, "outcome": TEXT, "complete": BOOLEAN, "unknown": _UNKNOWN}
 _ADVISED_MOVE = build_schema({**_MOVE, "reason": TEXT, "passed": TEXTS, "weight": NUMBER}, _NAME)
-REBALANCE = Schemas(build_schema({**_ADVICE, "moves": build_list_schema(_ADVISED_MOVE)}))
+REBALANCE = Schemas(
+    build_schema({**_ADVICE, "moves": build_list_schema(_ADVISED_MOVE), "stuck": _STUCK})
+)
 
 _RUN: Json = {
     "uuid": UUID,

@@ -21,6 +21,7 @@ from tests.extensions.what_if.cli.executed_plans import run_nova_cli as run_nova
 from tests.extensions.what_if.cli.executed_plans import sqlite_template as sqlite_template  # noqa: PLC0414 - a fixture
 from tests.extensions.what_if.plan_moves import execute_move
 from tests.support.scheduling import make_flavor, make_spec, make_uuid, select_hosts
+from tests.support.statements import execute_statements
 
 pytestmark = pytest.mark.slow
 
@@ -99,6 +100,28 @@ def test_executed_plan_and_rebalance_make_exactly_the_printed_moves(
     assert (run["kind"], set(list_move_states(run))) == (kind, {"done"})
     assert nova.count_migrations() == len(moves)
     assert all(nova.host(move["instance"]) == move["to"] for move in moves)
+
+
+def test_servers_leave_a_host_that_rejects_them(run_nova_cli, cloud, nova):
+    """The host has the capacity for three of its six servers."""
+    execute_statements(
+        cloud.app.services.database,
+        "UPDATE inventories SET reserved = total - 12288 WHERE resource_class_id = 1 AND "
+        "resource_provider_id = (SELECT id FROM resource_providers WHERE name = 'cn7')",
+    )
+    command = ("rebalance", "--goal", "comply")
+    first = json.loads(run_nova_cli(*command, "-f", "json")[1])["moves"][0]["instance"]
+    nova.rejecting[first] = "not now"
+    assert run_nova_cli(*command, "--execute")[0] == 1
+    run = read_plan_run(cloud)
+    assert sorted(list_move_states(run)) == ["done", "done", "failed"]
+    nova.rejecting.clear()
+    status, _, err = run_nova_cli("rebalance", "--resume", run["uuid"])
+    assert (status, err) == (0, "")
+    moves = read_plan_run(cloud)["moves"]
+    assert [move["state"] for move in moves] == ["done"] * 3
+    assert {nova.host(move["instance"]) for move in moves} <= {"cn8", "cn9"}
+    assert run_nova_cli(*command)[1] == "no server violates a rule\n"
 
 
 def test_cold_migrations_of_a_drain_are_confirmed(run_nova_cli, cloud, nova):

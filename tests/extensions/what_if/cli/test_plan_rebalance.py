@@ -8,6 +8,7 @@ import pytest
 from tests.cli.conftest import copy_filled_database
 from tests.support.api_clouds import COMPUTE_HEADERS
 from tests.support.scheduling import make_flavor, make_report, make_spec, make_uuid, select_hosts
+from tests.support.statements import execute_statements
 
 pytestmark = pytest.mark.slow
 
@@ -42,11 +43,33 @@ def test_rebalance_prints_moves_as_json(run_cli):
     assert (document["reached"], len(document["moves"])) == (True, 1)
 
 
+def test_rebalance_lists_servers_whose_violations_remain(sqlite_app, run_cli):
+    command = ("rebalance", "--goal", "comply")
+    status, out, err = run_cli(*command)
+    assert (status, out, err) == (0, "no server violates a rule\n", "")
+    execute_statements(
+        sqlite_app.app.services.database,
+        "UPDATE inventories SET reserved = total - 1024 WHERE resource_class_id = 1",
+    )
+    status, out, err = run_cli(*command)
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert (lines[0], lines[-1]) == ("Stuck: 2", "no moves end 2 violations")
+    assert make_uuid(1) in out
+    assert make_uuid(2) in out
+    stuck = json.loads(run_cli(*command, "-f", "json")[1])["stuck"]
+    assert [each["reason"].partition(":")[0] for each in stuck] == ["over capacity"] * 2
+    rows = run_cli(*command, "-f", "csv", "-c", "From", "-c", "To")[1].splitlines()
+    assert rows == ['"From","To"', '"cn1",""', '"cn2",""']
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected_status", "words"),
     [
         (["m1.larg"], 1, "Did you mean 'm1.large'?"),
         ([], 2, "--goal fit needs a FLAVOR"),
+        (["--goal", "compyl"], 2, "there is no --goal 'compyl'. Did you mean 'comply'?"),
+        (["m1.large", "--goal", "comply"], 2, "--goal comply does not accept FLAVOR or --zone"),
         (["m1.large", "--goal", "pack"], 2, "--goal pack does not accept FLAVOR or --zone"),
     ],
 )
