@@ -116,9 +116,9 @@ class ManagedByNova(Conflict):
 
 
 class NotExamined(Conflict):
-    """A host has no known value in ``field`` of its report.
+    """The value of ``field`` in the report of a host is unknown.
 
-    Reading an attribute of a host state raises it, and :class:`AttributeError` does not, because
+    A host state raises this error for such an attribute. It is no :class:`AttributeError`, because
     plugins treat a missing attribute as a value.
     """
 

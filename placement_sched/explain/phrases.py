@@ -236,7 +236,7 @@ def describe_silent_rejection(name: str) -> str:
 
 
 def describe_unexamined(field: str, plugins: Sequence[str], hosts: int) -> str:
-    """Return a warning about hosts of which a field of the report is unknown.
+    """Return a warning about hosts with an unknown field in their report.
 
     ``plugins`` are the filters that passed these hosts, or weighers that compared no hosts.
     """

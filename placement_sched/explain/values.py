@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 from placement_sched.explain import phrases
@@ -320,8 +321,7 @@ class FilterReport:
     """A host filter, with the numbers of hosts before and after it.
 
     ``missing`` are the names of nova that it has read although this service lacks them. It may have
-    hidden the error, so its result may differ from nova's. ``unexamined`` are hosts that passed
-    because their fleet file lacks what the filter reads.
+    hidden the error, so its result may differ from nova's. ``unexamined`` are hosts that passed.
     """
 
     name: str
@@ -355,11 +355,7 @@ class FilterReport:
         return Obstacle(stage, self.name, words, {**values, "hosts": self.before})
 
     def as_json(self, view: ExplanationView = EVERYTHING) -> Json:
-        """Return the report as an entry of ``filters``.
-
-        ``missing_names`` is present only if the filter has read names that are missing, and
-        ``not_examined`` only if it passed hosts whose values are unknown.
-        """
+        """Return the entry of ``filters``, with optional keys if not empty."""
         entry: Json = {
             "name": self.name,
             "before": self.before,
@@ -367,9 +363,8 @@ class FilterReport:
             "rejected": _build_rejected_json(self.rejected, view),
         }
         if self.unexamined:
-            shown = [each for each in self.unexamined if view.shows(each.host, each.node)]
-            shown = shown[: view.max_rejected or None]
-            entry["not_examined"] = [each._asdict() for each in shown]
+            entries = (each._asdict() for each in self.unexamined if view.shows(*each[:2]))
+            entry["not_examined"] = list(islice(entries, view.max_rejected or None))
         return {**entry, "missing_names": list(self.missing)} if self.missing else entry
 
 
@@ -377,8 +372,7 @@ class FilterReport:
 class WeigherReport:
     """A weigher and its configured multiplier (aggregates may override it).
 
-    A weigher gives all hosts the same weight if it reads the field ``unexamined``, and the value of
-    any host is unknown.
+    All hosts weigh the same if it reads the field ``unexamined``, which is unknown for any host.
     """
 
     name: str

@@ -61,7 +61,7 @@ class ComputeNode(_Derived):
     Sizes are in MB and GB as in nova, and times are naive UTC. ``cpu_info`` is nova's JSON string,
     ``stats`` has string values, and ratios are never 0. Each change, except of ``last_seen_up``,
     increments ``version``, so that values can be cached by ``(uuid, version)``. ``unknown`` names
-    the fields of a fleet file that are not known (:data:`UNKNOWN_FIELDS`).
+    the fields of a fleet file whose values are unknown (:data:`UNKNOWN_FIELDS`).
     """
 
     uuid: str
@@ -130,8 +130,8 @@ RATIOS = {
 #: The resource classes of the inventories that a report creates.
 REPORTED_CLASSES = tuple(RATIOS)
 
-#: The fields of a report that a fleet file may declare as unknown. Of ``stats``, the number of
-#: instances stays known.
+#: The fields of a report that a fleet file may declare as unknown. The number of instances in
+#: ``stats`` stays valid.
 UNKNOWN_FIELDS = ("metrics", "numa_topology", "pci_device_pools", "stats", "supported_hv_specs")
 
 _ROW_FIELDS = frozenset({"version", "created_at", "updated_at"})

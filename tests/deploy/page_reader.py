@@ -24,7 +24,7 @@ PAGE_TEXT_REPLACEMENTS = {
     "ADDRESS-OF-THE-REPOSITORY": REPOSITORY_PATH,
     "--password placement <": "--password=CHANGE-ME placement <",
 }
-#: Printed lines about the SQLite database of a page, and those about the database of a machine.
+#: Printed lines about the SQLite database of a page, and about the database of a machine.
 PAGE_OUTPUT_REPLACEMENTS = {
     "database placement.db\nsqlite:///placement.db:": "database placement on ...:"
 }

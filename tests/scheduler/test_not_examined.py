@@ -25,7 +25,7 @@ def build_host(name, **report):
 
 @pytest.fixture
 def hosts():
-    """Return a known host, a host without ``stats``, and one without NUMA cells."""
+    """Return a complete host, a host without ``stats``, and a host without NUMA cells."""
     return [
         build_host("cn1", stats={"builds": "7"}),
         build_host("cn2", unknown=["stats"]),

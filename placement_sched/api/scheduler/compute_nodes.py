@@ -23,7 +23,7 @@ from placement_sched.schemas.parts import NAME, PAGING, build_list_schema, build
 from placement_sched.store.compute import compute_nodes
 
 #: Fields that responses omit, so that a response is a valid report.
-_OMITTED = {"version", "created_at", "updated_at"}
+_OMITTED = {"version", "created_at", "updated_at", "unknown"}
 _FIELDS = tuple(field.name for field in fields(ComputeNode) if field.name not in _OMITTED)
 _FILTERS = ("host", "hypervisor_hostname")
 

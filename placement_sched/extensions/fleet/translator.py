@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Option ``--names``, which translates requests and answers of an anonymised cloud."""
+"""Option ``--names``: requests and answers of an anonymised cloud."""
 
 import argparse
 from importlib import import_module

@@ -446,7 +446,7 @@ def _weigh(
                 weights, added = weigher.weigh(hosts, spec, sum_weights(earlier, len(hosts)))
             else:
                 weights, added = weigher.weights(hosts, spec), []
-        except NotExamined as unknown:  # hosts can only be compared if all are known
+        except NotExamined as unknown:  # only examined hosts can be compared
             return WeightColumn(name, zeros, zeros, multipliers, unexamined=unknown.field)
         raw = _to_finite(weights)
         if len(raw) != len(hosts):

@@ -16,8 +16,9 @@ from tests.support.scheduling import make_report, make_uuid
 
 
 @pytest.fixture
-def run_load(run_cli, sqlite_app, prometheus, tmp_path):
+def run_load(run_cli, sqlite_app, prometheus, tmp_path, monkeypatch):
     """Return a function that runs a command of load, on two hosts."""
+    monkeypatch.setenv("COLUMNS", "120")
     sqlite_app.post_json(NODES_PATH, [make_report("cn1"), make_report("cn2.example.org")])
     place_instance_on_host(sqlite_app, 7, "cn1")
     file = tmp_path / "load.conf"
