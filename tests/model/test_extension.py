@@ -56,7 +56,7 @@ def test_two_extensions_of_one_name_are_an_error(monkeypatch):
     load_entry_points.cache_clear()
     with pytest.raises(ConfigurationError, match="two extensions are called load: "):
         load_entry_points()
-    # Two installations of the same package are one extension.
+    # A package may be installed twice.
     monkeypatch.setattr(extension, "entry_points", lambda **_: points[:1] * 2)
     assert load_entry_points() == {"load": FIRST}
     load_entry_points.cache_clear()

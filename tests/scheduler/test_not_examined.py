@@ -25,7 +25,7 @@ def build_host(name, **report):
 
 @pytest.fixture
 def hosts():
-    """Return a complete host, a host without ``stats``, and a host without NUMA cells."""
+    """Return a complete host, and hosts without ``stats`` or NUMA cells."""
     return [
         build_host("cn1", stats={"builds": "7"}),
         build_host("cn2", unknown=["stats"]),
@@ -106,9 +106,9 @@ def test_weigher_of_an_unknown_value_gives_all_hosts_the_same_weight(weigher_cla
         ("cn1", 0.0), ("cn2", 0.0), ("cn3", 0.0)
     ]  # fmt: skip
     assert run.reports[0].as_json()["not_examined"] == "stats"
-    known = run_weighers([weigher_class()], [hosts[0], hosts[2]], SPEC)
-    assert [host.obj.host for host in known.hosts] == ["cn3", "cn1"]
-    assert "not_examined" not in known.reports[0].as_json()
+    run = run_weighers([weigher_class()], [hosts[0], hosts[2]], SPEC)
+    assert [host.obj.host for host in run.hosts] == ["cn3", "cn1"]
+    assert "not_examined" not in run.reports[0].as_json()
 
 
 def test_later_instances_are_weighed_without_the_unknown_values(hosts):

@@ -47,7 +47,7 @@ _NOT_ACCEPTABLE = "406 Not Acceptable"
 
 
 class FakeNova:
-    """Compute API, as far as the execution of plans needs it (its API reference).
+    """Compute API of executed plans, by its API reference.
 
     A server arrives at its target after ``polls`` requests that show it.
     """
