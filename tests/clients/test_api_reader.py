@@ -3,6 +3,7 @@
 
 from signal import SIGINT, pthread_kill
 from threading import main_thread
+from time import sleep
 from typing import ClassVar
 
 import pytest
@@ -220,7 +221,9 @@ def test_interrupt_ends_pauses_and_drops_calls_that_have_not_begun():
         begun.append(1)
         pool.pause(3600)
 
-    def send_interrupt():  # as Ctrl-C, which wakes a main thread that waits
+    def send_interrupt():  # as Ctrl-C
+        # A signal in the moment before the main thread blocks would not wake it.
+        sleep(0.5)
         pthread_kill(main_thread().ident, SIGINT)
 
     with pytest.raises(KeyboardInterrupt), CallPool(2) as pool:
