@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GET requests of a reader: repeated calls, pace, pages and tokens."""
 
-from signal import SIGINT, pthread_kill
+from signal import SIGINT, default_int_handler, pthread_kill, signal
 from threading import main_thread
 from time import sleep
 from typing import ClassVar
@@ -214,7 +214,7 @@ def test_failure_stops_the_calls_that_have_not_begun():
     assert len(begun) < 100
 
 
-def test_interrupt_ends_pauses_and_drops_calls_that_have_not_begun():
+def test_interrupt_ends_pauses_and_drops_calls_that_have_not_begun(request):
     begun = []
 
     def pause():
@@ -226,6 +226,9 @@ def test_interrupt_ends_pauses_and_drops_calls_that_have_not_begun():
         sleep(0.5)
         pthread_kill(main_thread().ident, SIGINT)
 
+    # Shells let their background commands ignore SIGINT.
+    previous = signal(SIGINT, default_int_handler)
+    request.addfinalizer(lambda: signal(SIGINT, previous))
     with pytest.raises(KeyboardInterrupt), CallPool(2) as pool:
         pool.run([pause, send_interrupt, *[pause] * 100])
     assert len(begun) < 100
