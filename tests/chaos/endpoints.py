@@ -19,7 +19,6 @@ REJECTING_VIEWS = {
     "image.images.reject_import": "no image data is stored here",
     "image.images.reject_members": "images are not shared with projects here",
     "scheduler.failover_capacity.show": "it is 404 before the first result in the background",
-    "scheduler.violations.index": "it is 404 before the first result in the background",
     "placement.inventories.reject_before_1_5": "the method came with 1.5, and is 405 before that",
     "console._reject_unknown_path": "it answers requests for pages that the console does not have",
 }

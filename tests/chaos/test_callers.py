@@ -16,6 +16,7 @@ from webtest import TestApp
 
 from placement_sched.app import create_app
 from placement_sched.extensions.what_if.failover.task import store_result
+from placement_sched.extensions.what_if.violations.task import ViolationRun
 from tests.chaos import access_rules
 from tests.chaos.endpoints import REJECTING_VIEWS, Endpoint, list_endpoints
 from tests.chaos.http_clients import InProcessClient, send_json
@@ -96,6 +97,7 @@ class AppWithCallers:
             create_cloud_objects(send_as_creator, PROJECT)
         dice = random.Random(20261125)
         store_result(self.client.app.services.scheduler)
+        ViolationRun(self.client.app.services.scheduler).run_round()
         self.valid_requests = ValidRequestDrawer(
             ExistingNameDrawer(dice, read_as_creator), dice, headers={}, optional_share=0
         )

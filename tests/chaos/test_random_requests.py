@@ -18,6 +18,7 @@ import pytest
 from placement_sched.api.application import Application
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
+from placement_sched.extensions.what_if.violations.task import ViolationRun
 from placement_sched.store.checks import Invariant
 from tests.chaos.endpoints import REJECTING_VIEWS
 from tests.chaos.grammar import RequestDrawer
@@ -142,6 +143,7 @@ def application(settings):
 def test_random_requests_cause_no_server_error_in_process(
     application, database, caplog, record_property
 ):
+    ViolationRun(application.services.scheduler).run_round()
     recorder = EndpointRecorder(application)
     app = AdminClient(application)
     client = InProcessClient(app)

@@ -10,7 +10,9 @@ EXTENSION = Extension(
         f"{_PACKAGE}.cli.plan": {
             "plan": "show the effect of changes to the cloud and the moves of instances",
             "plan-run": "list plans that were carried out, or show a plan",
-            "rebalance": "propose moves that free capacity, empty hosts or balance the load",
+            "rebalance": (
+                "propose moves that free capacity, empty hosts, balance the load or end violations"
+            ),
         },
         f"{_PACKAGE}.cli.capacity": {"capacity": "count the instances of a flavor that still fit"},
         f"{_PACKAGE}.cli.violation": {"violation": "list servers that today's rules reject"},
