@@ -18,7 +18,7 @@ import pytest
 from placement_sched.api.application import Application
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
-from placement_sched.extensions.what_if.violations.task import ViolationRun
+from placement_sched.extensions.what_if.violations.task import VIOLATION_THREAD, ViolationRun
 from placement_sched.store.checks import Invariant
 from tests.chaos.endpoints import REJECTING_VIEWS
 from tests.chaos.grammar import RequestDrawer
@@ -26,6 +26,7 @@ from tests.chaos.http_clients import HttpClient, InProcessClient, send_json
 from tests.chaos.run_length import IS_FULL_RUN, TRIED_KEY, choose_count
 from tests.chaos.valid_requests import DRAWN_USER_AGENT, DrawnRequest, create_cloud_objects
 from tests.conftest import AdminClient
+from tests.support.concurrency import join_threads
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
 from tests.verifier.verify import assert_invariants
@@ -137,6 +138,7 @@ def measure_traced_bytes(database: Database) -> int:
 def application(settings):
     application = create_app(settings)
     yield application
+    join_threads(VIOLATION_THREAD)
     application.close()
 
 

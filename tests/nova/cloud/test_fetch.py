@@ -19,7 +19,7 @@ pytestmark = pytest.mark.system
 
 #: The fields of hosts that no API shows, or that a heartbeat changes.
 LOST_OF_HOSTS = {
-    "cell_uuid": None, "supported_hv_specs": (), "stats": {}, "metrics": (),
+    "cell_uuid": None, "supported_hv_specs": (), "stats": {}, "metrics": (), "unknown": (),
     "pci_device_pools": (), "numa_topology": None, "reserved": {}, "last_seen_up": NOW,
 }  # fmt: skip
 #: The parts of a request that no API shows, or that nova derives from the flavor.
