@@ -13,8 +13,8 @@ from itertools import accumulate
 
 from placement_sched.explain.kinds import KINDS, Kind, Text, apply_text, format_option
 from placement_sched.explain.nested_values import Names, merge_values, replace_numbers, with_names
+from placement_sched.model.compute_node import UNKNOWN_FIELDS
 from placement_sched.model.document import Json
-from placement_sched.model.instance_request import HOST_FACTS
 from placement_sched.model.names import format_count, join_words
 from placement_sched.model.rejection import COMPUTE_NODES, OTHER, USED_UP, Rejection
 
@@ -242,19 +242,19 @@ def describe_unexamined(field: str, plugins: Sequence[str], hosts: int) -> str:
     """
     return (
         f"{format_count(hosts, 'host')} not examined by {join_words(plugins)}: "
-        f"{HOST_FACTS.get(field, field)} are in no API"
+        f"{UNKNOWN_FIELDS.get(field, field)} are in no API"
     )
 
 
 def describe_upper_bound(field: str) -> str:
     """Return why a count is an upper bound."""
-    facts = HOST_FACTS.get(field, field)
+    facts = UNKNOWN_FIELDS.get(field, field)
     return f"{facts} are in no API and were not examined: the number is an upper bound"
 
 
 def describe_refused_claim(host: str, field: str) -> str:
     """Return why a host with an unknown field cannot be claimed."""
-    facts = HOST_FACTS.get(field, field)
+    facts = UNKNOWN_FIELDS.get(field, field)
     return (
         f"host {host} was not examined, because {facts} are in no API: nothing is claimed on hosts "
         "of a fetched cloud. Explain the request, or read nova's databases (placement-sched nova "

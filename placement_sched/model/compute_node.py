@@ -130,9 +130,15 @@ RATIOS = {
 #: The resource classes of the inventories that a report creates.
 REPORTED_CLASSES = tuple(RATIOS)
 
-#: The fields of a report that a fleet file may declare as unknown. The number of instances in
-#: ``stats`` stays valid.
-UNKNOWN_FIELDS = ("metrics", "numa_topology", "pci_device_pools", "stats", "supported_hv_specs")
+#: The fields of a report that no API shows and a fleet file may declare as unknown, with their
+#: names in messages. The number of instances in ``stats`` stays valid.
+UNKNOWN_FIELDS: Mapping[str, str] = {
+    "metrics": "host metrics",
+    "numa_topology": "host NUMA cells",
+    "pci_device_pools": "PCI devices outside placement",
+    "stats": "host I/O load and failed builds",
+    "supported_hv_specs": "supported architectures and VM modes",
+}
 
 _ROW_FIELDS = frozenset({"version", "created_at", "updated_at"})
 REPORT_KEYS = tuple(field.name for field in fields(ComputeNode) if field.name not in _ROW_FIELDS)

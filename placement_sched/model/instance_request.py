@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from placement_sched.model.compute_node import UNKNOWN_FIELDS
 from placement_sched.model.document import Document, Json
 from placement_sched.model.instance import Instance
 from placement_sched.model.names import join_words
@@ -24,14 +25,6 @@ FACTS: Mapping[str, str] = {
     "image": "image properties",
     "is_bfv": "root disk (local or volume)",
     "requested_resources": "port resources",
-}
-#: The facts of hosts that no API shows, and that a plan may need, by field of a host's report.
-HOST_FACTS: Mapping[str, str] = {
-    "metrics": "host metrics",
-    "numa_topology": "host NUMA cells",
-    "pci_device_pools": "PCI devices outside placement",
-    "stats": "host I/O load and failed builds",
-    "supported_hv_specs": "supported architectures and VM modes",
 }
 
 
@@ -88,13 +81,13 @@ def find_unknown_facts(record: Instance, request: Document | None) -> tuple[str,
 def describe_unknown_facts(unknown: Mapping[str, Sequence[str] | int]) -> list[str]:
     """Describe unknown facts, such as the zone of three servers.
 
-    ``unknown`` maps keys of :data:`FACTS` and :data:`HOST_FACTS` to the uuids of instances, or to
-    their number.
+    ``unknown`` maps keys of :data:`FACTS`, or fields of host reports, to the uuids of instances or
+    to their number.
     """
     facts_by_instances: dict[tuple[str, ...] | int, list[str]] = {}
     for fact, instances in unknown.items():
         key = instances if isinstance(instances, int) else tuple(instances)
-        title = FACTS.get(fact) or HOST_FACTS.get(fact, fact)
+        title = FACTS.get(fact) or UNKNOWN_FIELDS.get(fact, fact)
         facts_by_instances.setdefault(key, []).append(title)
     lines = []
     for key, facts in facts_by_instances.items():

@@ -309,9 +309,10 @@ class Mover:
         except Error as failure:
             self.simulation.source.check()
             return PartialFit(0, failure.detail)
-        for instance, best, _ in _pair_with_selections(batch, run):
-            for name in run.map_unexamined().get((best.service_host, best.nodename), ()):
-                self.unexamined.setdefault(name, []).append(instance.record.uuid)
+        if unexamined := run.map_unexamined():
+            for instance, best, _ in _pair_with_selections(batch, run):
+                for name in unexamined.get((best.service_host, best.nodename), ()):
+                    self.unexamined.setdefault(name, []).append(instance.record.uuid)
         self._write(batch, run)
         return MovePlan(tuple(_list_moves(batch, run)))
 

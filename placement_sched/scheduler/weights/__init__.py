@@ -437,9 +437,8 @@ def _weigh(
     name, weigher = type(plugin).__name__, wrap_weigher(plugin)
     with PluginCall(plugin) as call:
         multipliers = _to_finite(weigher.multipliers(hosts, aggregates))
-        zeros = [0.0] * len(hosts)
         if not plugin.concerns(spec):
-            return WeightColumn(name, zeros, zeros, multipliers)
+            return _build_neutral_column(name, multipliers)
         # Some weighers return other number types, which cannot be serialized.
         try:
             if isinstance(weigher, NovaWeigher):
@@ -447,7 +446,7 @@ def _weigh(
             else:
                 weights, added = weigher.weights(hosts, spec), []
         except NotExamined as unknown:  # only examined hosts can be compared
-            return WeightColumn(name, zeros, zeros, multipliers, unexamined=unknown.field)
+            return replace(_build_neutral_column(name, multipliers), unexamined=unknown.field)
         raw = _to_finite(weights)
         if len(raw) != len(hosts):
             raise ValueError(f"{len(raw)} weights for {len(hosts)} hosts")
@@ -460,6 +459,11 @@ def _weigh(
             added = _to_finite(added)
             return replace(column, added=added, amounts=added)
         return column
+
+
+def _build_neutral_column(name: str, multipliers: Sequence[float]) -> WeightColumn:
+    zeros = [0.0] * len(multipliers)
+    return WeightColumn(name, zeros, zeros, multipliers)
 
 
 def _to_finite(values: Iterable[float]) -> list[float]:

@@ -43,7 +43,7 @@ LOST_OF_HOSTS = {
     "metrics": (),
     "pci_device_pools": (),
     "numa_topology": None,
-    "unknown": UNKNOWN_FIELDS,
+    "unknown": tuple(UNKNOWN_FIELDS),
 }
 FILE_TEXT = f"""
 flavors:
