@@ -334,6 +334,23 @@ class ProviderColumns:
     def _normalize_uuid(self, uuid: str) -> str:
         return uuid.lower() if self.names.ignores_case else uuid
 
+    def add_used(self, amounts: Mapping[str, Mapping[str, int]]) -> None:
+        """Add to used amounts, by resource class and uuid of the provider.
+
+        An amount may be negative. Amounts of absent inventories are ignored.
+        """
+        for name, amounts_by_uuid in amounts.items():
+            columns = self.classes.get(self.names.classes.get(name, -1))
+            if columns is None:
+                continue
+            ids = self.map_ids(amounts_by_uuid)
+            pairs = sorted((key, amounts_by_uuid[uuid]) for uuid, key in ids.items())
+            positions, exist = columns.inventories.find_positions(
+                self.find_rows(key for key, _ in pairs)
+            )
+            added = np.array([amount for _, amount in pairs], np.int64)
+            columns.inventories.values["used"][positions[exist]] += added[exist]
+
     def replace(self, changed: Collection[int], loaded: ProviderRows) -> None:
         """Replace the rows of ``changed`` providers, or remove them if not loaded."""
         rows = sorted(loaded.providers, key=itemgetter(0))

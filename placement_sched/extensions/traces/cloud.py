@@ -23,6 +23,7 @@ from placement_sched.model.candidates_query import InventoryName, iterate_amount
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.decision import Selection
 from placement_sched.model.document import Json
+from placement_sched.model.grouping import nest_rows
 from placement_sched.model.hardware.numa import NUMATopology, ReportedTopology
 from placement_sched.model.instance import Instance
 from placement_sched.model.instance_request import build_request_document, select_request
@@ -102,12 +103,9 @@ class TraceColumns:
 
     def add(self, amounts: Iterable[tuple[InventoryName, int]], sign: int) -> None:
         """Add amounts, times ``sign``, to the used amounts."""
-        columns = self._columns
-        for (provider, resource_class), amount in amounts:
-            inventories = columns.classes[columns.names.classes[resource_class]].inventories
-            rows = columns.find_rows(columns.map_ids([provider]).values())
-            positions, exists = inventories.find_positions(rows)
-            inventories.values["used"][positions[exists]] += sign * amount
+        self._columns.add_used(
+            nest_rows((name, provider, sign * amount) for (provider, name), amount in amounts)
+        )
 
 
 class TracedNodes(HostCache[ComputeNode]):

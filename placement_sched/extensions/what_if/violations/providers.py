@@ -45,24 +45,13 @@ class ReleasedProviders(LoadedProviders):
         for provider, name, used in claims:
             amounts[name][provider] -= used
         self._roots = sorted(self.columns.map_ids(roots).values())
-        self._add(amounts)
+        self.columns.add_used(amounts)
         try:
             yield
         finally:
-            self._add({name: {key: -used[key] for key in used} for name, used in amounts.items()})
-
-    def _add(self, amounts: Mapping[str, Mapping[str, int]]) -> None:
-        names, classes = self.columns.names.classes, self.columns.classes
-        for name in amounts.keys() & names.keys():
-            if (inventories := classes.get(names[name])) is not None:
-                pairs = sorted(
-                    (key, amounts[name][uuid])
-                    for uuid, key in self.columns.map_ids(amounts[name]).items()
-                )
-                rows = self.columns.find_rows(key for key, _ in pairs)
-                positions, exist = inventories.inventories.find_positions(rows)
-                used = np.array([used for _, used in pairs], np.int64)
-                inventories.inventories.values["used"][positions[exist]] += used[exist]
+            self.columns.add_used(
+                {name: {key: -used[key] for key in used} for name, used in amounts.items()}
+            )
 
     def map_ids(self, uuids: Collection[str]) -> Mapping[str, int]:
         """Map the uuids of providers to their ids."""
